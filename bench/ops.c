@@ -12,7 +12,7 @@ typedef struct ours {
     int64_t     calls; /* of a run */
 } ours;
 
-static ours make_ours(const ipu_kernel_call *call, int threads, int64_t calls)
+static ours make_ours(const ipu__kernel_call *call, int threads, int64_t calls)
 {
     ipu_target      target;
     ipu_graph      *g;
@@ -97,13 +97,13 @@ static void report(const char *name, double work, contender *c, result *out)
 }
 
 /* dnnl[i] was made for i + 1 threads: oneDNN shares out work when a primitive is made. */
-static void measure(const char *name, ipu_kernel_call *call, peer dnnl[2], xsmm_peer *xsmm, result *out)
+static void measure(const char *name, ipu__kernel_call *call, peer dnnl[2], xsmm_peer *xsmm, result *out)
 {
     double  work  = call->def->work(call);
     int64_t calls = (int64_t)(2e7 / work) + 1; /* so that starting a run does not count */
     ours    mine[4];
     for (int i = 0; i < 4; i++) {
-        ipu_kernel_call typed = *call;
+        ipu__kernel_call typed = *call;
         for (int k = 0; k < call->n_operands; k++) typed.operand[k].type = i < 2 ? IPU_FLOAT : IPU_HALF;
         mine[i] = make_ours(&typed, i % 2 + 1, calls);
     }
@@ -148,13 +148,13 @@ static const product products[] = {
 
 static void bench_product(const product *p, result *out)
 {
-    ipu_attribute   with[] = {IPU_INT_ATTRIBUTE("transpose_a", p->transpose_a),
-                              IPU_INT_ATTRIBUTE("transpose_b", p->transpose_b)};
-    ipu_kernel_call call   = {.def          = &ipu__op_matmul.kernel,
-                              .attributes   = with,
-                              .n_attributes = 2,
-                              .n_operands   = ipu__op_matmul.kernel.n_operands};
-    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    ipu_attribute    with[] = {IPU_INT_ATTRIBUTE("transpose_a", p->transpose_a),
+                               IPU_INT_ATTRIBUTE("transpose_b", p->transpose_b)};
+    ipu__kernel_call call   = {.def          = &ipu__op_matmul.kernel,
+                               .attributes   = with,
+                               .n_attributes = 2,
+                               .n_operands   = ipu__op_matmul.kernel.n_operands};
+    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     call.operand[0].shape = p->transpose_a ? IPU_SHAPE(p->batch, p->k, p->m)
                                            : IPU_SHAPE(p->batch, p->m, p->k);
     call.operand[1].shape = p->transpose_b ? IPU_SHAPE(p->batch, p->n, p->k)
@@ -200,24 +200,24 @@ static const layer layers[] = {
 
 static void bench_kernel(const layer *l, ipu__conv_kind kind, result *out)
 {
-    static const ipu_op_def *const ops[]   = {&ipu__op_conv, &ipu__op_conv_input_grad,
-                                              &ipu__op_conv_weight_grad};
-    static const char *const       names[] = {"", " d_x", " d_w"};
-    static char                    name[sizeof layers / sizeof *layers][3][64];
-    const int64_t                  stride[] = {l->stride, l->stride}, padding[] = {l->padding, l->padding};
-    const int64_t                  size[] = {l->size, l->size}, kernel[] = {l->kernel, l->kernel};
-    ipu_attribute                  with[] = {IPU__INTS("stride", stride, 2), IPU__INTS("padding", padding, 2),
-                                             IPU_INT_ATTRIBUTE("groups", l->groups),
+    static const ipu__op_def *const ops[]   = {&ipu__op_conv, &ipu__op_conv_input_grad,
+                                               &ipu__op_conv_weight_grad};
+    static const char *const        names[] = {"", " d_x", " d_w"};
+    static char                     name[sizeof layers / sizeof *layers][3][64];
+    const int64_t                   stride[] = {l->stride, l->stride}, padding[] = {l->padding, l->padding};
+    const int64_t                   size[] = {l->size, l->size}, kernel[] = {l->kernel, l->kernel};
+    ipu_attribute with[] = {IPU__INTS("stride", stride, 2), IPU__INTS("padding", padding, 2),
+                            IPU_INT_ATTRIBUTE("groups", l->groups),
                             kind == IPU__CONV_WEIGHT_GRAD ? IPU__INTS("kernel", kernel, 2)
-                                                                           : IPU__INTS("size", size, 2)};
-    int64_t                        y_size = (l->size + 2 * l->padding - l->kernel) / l->stride + 1;
-    ipu_shape       x = IPU_SHAPE(l->n, l->in, l->size, l->size), y = IPU_SHAPE(l->n, l->out, y_size, y_size);
-    ipu_shape       w    = IPU_SHAPE(l->out, l->in / l->groups, l->kernel, l->kernel);
-    ipu_kernel_call call = {.def          = &ops[kind]->kernel,
-                            .attributes   = with,
-                            .n_attributes = kind == IPU__CONV_FORWARD ? 3 : 4,
-                            .n_operands   = ops[kind]->kernel.n_operands};
-    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+                                                          : IPU__INTS("size", size, 2)};
+    int64_t       y_size = (l->size + 2 * l->padding - l->kernel) / l->stride + 1;
+    ipu_shape     x = IPU_SHAPE(l->n, l->in, l->size, l->size), y = IPU_SHAPE(l->n, l->out, y_size, y_size);
+    ipu_shape     w       = IPU_SHAPE(l->out, l->in / l->groups, l->kernel, l->kernel);
+    ipu__kernel_call call = {.def          = &ops[kind]->kernel,
+                             .attributes   = with,
+                             .n_attributes = kind == IPU__CONV_FORWARD ? 3 : 4,
+                             .n_operands   = ops[kind]->kernel.n_operands};
+    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     call.operand[0].shape = kind == IPU__CONV_INPUT_GRAD ? y : x;
     call.operand[1].shape = kind == IPU__CONV_WEIGHT_GRAD ? y : w;
     BENCH_CHECK(ops[kind]->infer(&call, &call.operand[call.n_operands - 1]));

@@ -53,6 +53,7 @@ checks=(
     "files under 800 lines|scripts/check_hygiene.sh length"
     "folders of 40 files at most|scripts/check_hygiene.sh folders"
     "no type defined twice|scripts/check_hygiene.sh types"
+    "internal names begin with ipu__|scripts/check_hygiene.sh names"
     "no machine paths|scripts/check_hygiene.sh paths"
     "every source says what it does|scripts/check_hygiene.sh opening"
     "nothing unfinished|scripts/check_hygiene.sh unfinished"

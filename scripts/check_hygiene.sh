@@ -36,6 +36,23 @@ types()
         /^struct ipu_[a-z0-9_]+ \{/ { define($2) }'
 }
 
+# A name that headers of src/ define and include/ does not know: ipu__ and IPU__ are for these.
+names()
+{
+    local public
+    public=$(grep -rohE '\b(ipu|IPU)_[A-Za-z0-9_]+' include | sort -u)
+    code | grep -E '^src/.*\.h$' | xargs -r -d '\n' grep -nE '^(#define|typedef|\}) ?.*\b(ipu|IPU)_[A-Za-z0-9]' | awk -v public="$public" '
+        BEGIN { n = split(public, list, "\n"); for (i = 1; i <= n; i++) known[list[i]] = 1 }
+        {
+            line = $0; sub(/^[^:]*:[^:]*:/, "", line)
+            if (line ~ /^#define/) { split(line, word, /[ (]/); name = word[2] }
+            else if (line ~ /^\}/) { name = line; sub(/^\} */, "", name); sub(/;.*/, "", name) }
+            else if (line ~ /^typedef (struct|enum|union) /) { split(line, word, " "); name = word[3] }
+            else next
+            if (name ~ /^(ipu|IPU)_[A-Za-z0-9]/ && name !~ /_H$/ && !(name in known)) print $0 ": expected ipu__ or IPU__, since it is internal"
+        }'
+}
+
 # Paths that exist on one machine only.
 paths() { all | xargs -r -d '\n' grep -nIHE '(^|[^A-Za-z0-9_.])/(home|root|work|Users)/' || true; }
 
@@ -53,6 +70,6 @@ opening()
 unfinished() { code | grep -v '^scripts/' | xargs -r -d '\n' grep -nIHE '\b(TODO|FIXME|XXX|HACK)\b' || true; }
 
 case $1 in
-    blanks | length | folders | types | paths | opening | unfinished) empty "$1" ;;
+    blanks | length | folders | types | names | paths | opening | unfinished) empty "$1" ;;
     *) echo "check_hygiene.sh: no rule \"$1\"" >&2; exit 2 ;;
 esac

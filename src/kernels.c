@@ -3,7 +3,7 @@
  */
 #include "op/op.h"
 
-const ipu_kernel_def *const ipu__kernels[] = {
+const ipu__kernel_def *const ipu__kernels[] = {
 #define OP(name) &ipu__op_##name.kernel,
 #include "op/ops.inc"
 #undef OP

@@ -1,6 +1,6 @@
 /* Growing arrays of any type.
  *
- *     IPU_ARRAY(int) list = {0};
+ *     IPU__ARRAY(int) list = {0};
  *     if (!ipu__push(&list, 3)) return ipu__fail_memory();
  *     ipu__array_fini(&list);
  */
@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 
-#define IPU_ARRAY(T)        \
+#define IPU__ARRAY(T)       \
     struct {                \
         T     *at;          \
         size_t n, capacity; \

@@ -25,7 +25,7 @@ static int reset(void **state)
 static void pushed_elements_survive_growth(void **state)
 {
     (void)state;
-    IPU_ARRAY(int) list = {0};
+    IPU__ARRAY(int) list = {0};
     for (int i = 0; i < 10000; i++) assert_true(ipu__push(&list, i * 3));
     assert_int_equal(list.n, 10000);
     assert_true(list.capacity >= list.n);
@@ -42,7 +42,7 @@ static void structs_are_pushed_as_compound_literals(void **state)
     struct pair {
         int a, b;
     };
-    IPU_ARRAY(struct pair) list = {0};
+    IPU__ARRAY(struct pair) list = {0};
     assert_true(ipu__push(&list, (struct pair){1, 2}));
     assert_int_equal(list.at[0].a, 1);
     assert_int_equal(list.at[0].b, 2);
@@ -52,7 +52,7 @@ static void structs_are_pushed_as_compound_literals(void **state)
 static void reserve_makes_room_without_changing_the_count(void **state)
 {
     (void)state;
-    IPU_ARRAY(char) list = {0};
+    IPU__ARRAY(char) list = {0};
     assert_true(ipu__reserve(&list, 1000));
     assert_int_equal(list.n, 0);
     assert_true(list.capacity >= 1000);
@@ -66,7 +66,7 @@ static void reserve_makes_room_without_changing_the_count(void **state)
 static void refusal_changes_nothing(void **state)
 {
     (void)state;
-    IPU_ARRAY(long) list = {0};
+    IPU__ARRAY(long) list = {0};
     assert_true(ipu__push(&list, 5));
     while (list.n < list.capacity) assert_true(ipu__push(&list, 6));
     size_t n = list.n;
@@ -81,7 +81,7 @@ static void refusal_changes_nothing(void **state)
 static void sizes_that_would_wrap_are_refused(void **state)
 {
     (void)state;
-    IPU_ARRAY(double) list = {0};
+    IPU__ARRAY(double) list = {0};
     assert_false(ipu__reserve(&list, SIZE_MAX));
     assert_false(ipu__reserve(&list, SIZE_MAX / sizeof(double)));
     assert_null(list.at);

@@ -26,10 +26,10 @@ ipu__location ipu__here(void);
 
 /* For our own bugs: stops debug builds, compiled out of release builds. */
 #ifdef NDEBUG
-#define IPU_ASSERT(condition) ((void)sizeof(condition))
+#define IPU__ASSERT(condition) ((void)sizeof(condition))
 #else
 #include <assert.h>
-#define IPU_ASSERT(condition) assert(condition)
+#define IPU__ASSERT(condition) assert(condition)
 #endif
 
 #endif

@@ -8,7 +8,7 @@ ipu__interval ipu__cost_split(ipu__pricer *p, ipu__interval *x, uint32_t *tile)
     if (place && place->end <= x->begin && place + 1 < m->places.at + m->places.n)
         place++; /* neighbours usually follow */
     if (!place || place->begin > x->begin || place->end <= x->begin) place = ipu__mapping_find(m, x->begin);
-    IPU_ASSERT(place && place->begin <= x->begin); /* guaranteed by the check of the graph */
+    IPU__ASSERT(place && place->begin <= x->begin); /* guaranteed by the check of the graph */
     p->hint[x->var]    = (uint32_t)(place - m->places.at);
     ipu__interval part = *x;
     if (part.end > place->end) part.end = place->end;

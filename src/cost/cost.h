@@ -33,13 +33,13 @@ typedef struct ipu__buffer {
 } ipu__buffer;
 
 typedef struct ipu__cost_row {
-    ipu_cost_step   s;
-    double          tile_cycles; /* compute, over all tiles */
-    uint32_t        callee;      /* unit; IPU__NO_UNIT if none */
-    ipu__cost_slice accesses, buffers, busy;
-    ipu_kernel_plan plan; /* kernels: tile_bytes on n_tiles starting at first_tile */
-    int64_t         first_tile;
-    bool            is_phase; /* a superstep: includes a sync */
+    ipu_cost_step    s;
+    double           tile_cycles; /* compute, over all tiles */
+    uint32_t         callee;      /* unit; IPU__NO_UNIT if none */
+    ipu__cost_slice  accesses, buffers, busy;
+    ipu__kernel_plan plan; /* kernels: tile_bytes on n_tiles starting at first_tile */
+    int64_t          first_tile;
+    bool             is_phase; /* a superstep: includes a sync */
 } ipu__cost_row;
 
 /* Cycles that an IPU computes in one step. */
@@ -64,16 +64,16 @@ struct ipu_cost {
     ipu__cost_model  model;
     ipu_target       target; /* over all replicas */
     ipu_cost_summary summary;
-    IPU_ARRAY(ipu__cost_row) rows;
-    IPU_ARRAY(ipu_cost_cycles) programs;
-    IPU_ARRAY(const char *) unknown;
-    IPU_ARRAY(const char *) by_default;
-    IPU_ARRAY(ipu_cost_overfull) overfull;
-    IPU_ARRAY(ipu_step_time) host; /* times of a different program; strings in the arena */
+    IPU__ARRAY(ipu__cost_row) rows;
+    IPU__ARRAY(ipu_cost_cycles) programs;
+    IPU__ARRAY(const char *) unknown;
+    IPU__ARRAY(const char *) by_default;
+    IPU__ARRAY(ipu_cost_overfull) overfull;
+    IPU__ARRAY(ipu_step_time) host; /* times of a different program; strings in the arena */
     ipu_cost_tile *tiles;
     ipu_cost_ipu  *ipus;
-    IPU_ARRAY(ipu__level) levels;
-    IPU_ARRAY(ipu__level_range) ranges;
+    IPU__ARRAY(ipu__level) levels;
+    IPU__ARRAY(ipu__level_range) ranges;
 };
 
 /* ---- units: programs, functions, and bodies that are used more than once ---- */
@@ -112,10 +112,10 @@ typedef struct ipu__unit {
     int64_t         count;
     size_t          base;   /* of its rows in cost->rows */
     ipu_cost_cycles cycles; /* of one execution, including callees */
-    IPU_ARRAY(ipu__cost_row) rows;
-    IPU_ARRAY(ipu__shape_mark) shape;
-    IPU_ARRAY(ipu__entry) entries;
-    IPU_ARRAY(ipu__peak_frame) frames; /* by tile */
+    IPU__ARRAY(ipu__cost_row) rows;
+    IPU__ARRAY(ipu__shape_mark) shape;
+    IPU__ARRAY(ipu__entry) entries;
+    IPU__ARRAY(ipu__peak_frame) frames; /* by tile */
 } ipu__unit;
 
 /* ---- exchange ---- */
@@ -142,8 +142,8 @@ typedef struct ipu__traffic {
 enum { IPU__CACHED_MESSAGES = 4096 };
 
 typedef struct ipu__exchange { /* all zero: empty */
-    IPU_ARRAY(ipu__flow) flows, dealt;
-    IPU_ARRAY(ipu__message) messages, sends;
+    IPU__ARRAY(ipu__flow) flows, dealt;
+    IPU__ARRAY(ipu__message) messages, sends;
     ipu__message *cache; /* IPU__CACHED_MESSAGES entries not in `messages` yet; NULL until made */
 } ipu__exchange;
 
@@ -187,13 +187,13 @@ typedef struct ipu__pricer {
     ipu__set_cost *sets;
     uint32_t      *snapshot_of, *function_unit;
     bool          *is_always_live;
-    IPU_ARRAY(ipu__snapshot) snapshots;
-    IPU_ARRAY(ipu__unit) units; /* callees before their callers */
-    IPU_ARRAY(uint32_t) roots;  /* unit of each program */
-    IPU_ARRAY(ipu__cost_access) accesses;
-    IPU_ARRAY(ipu__buffer) buffers;
-    IPU_ARRAY(ipu__busy) busy;
-    IPU_ARRAY(ipu__job) jobs, dealt_jobs;
+    IPU__ARRAY(ipu__snapshot) snapshots;
+    IPU__ARRAY(ipu__unit) units; /* callees before their callers */
+    IPU__ARRAY(uint32_t) roots;  /* unit of each program */
+    IPU__ARRAY(ipu__cost_access) accesses;
+    IPU__ARRAY(ipu__buffer) buffers;
+    IPU__ARRAY(ipu__busy) busy;
+    IPU__ARRAY(ipu__job) jobs, dealt_jobs;
     ipu__interval_list intervals;
     ipu__exchange      in, out, both;
     int64_t            n_edges;

@@ -48,12 +48,12 @@ typedef struct liveness {
     state       *states;
     int64_t      row;
     uint32_t     n_loops;
-    IPU_ARRAY(uint32_t) seen;
-    IPU_ARRAY(uint32_t) in_all; /* killed in all branches so far */
-    IPU_ARRAY(loop) loops;
-    IPU_ARRAY(pending) pending;
-    IPU_ARRAY(kill) kills;
-    IPU_ARRAY(branches) branches;
+    IPU__ARRAY(uint32_t) seen;
+    IPU__ARRAY(uint32_t) in_all; /* killed in all branches so far */
+    IPU__ARRAY(loop) loops;
+    IPU__ARRAY(pending) pending;
+    IPU__ARRAY(kill) kills;
+    IPU__ARRAY(branches) branches;
 } liveness;
 
 /* ---- accesses ---- */

@@ -26,8 +26,8 @@ typedef struct memory {
     int64_t     *fixed;                  /* by tile: everything constant */
     int64_t      fullest, fullest_bytes; /* tile, and its constant bytes */
     uint32_t    *next;                   /* by row: the first row from it on without a peak yet */
-    IPU_ARRAY(event) events, dealt;
-    IPU_ARRAY(stretch) stretches;
+    IPU__ARRAY(event) events, dealt;
+    IPU__ARRAY(stretch) stretches;
 } memory;
 
 /* ---- what is always there ---- */

@@ -429,7 +429,7 @@ static ipu_status price_all_reduce(ipu__pricer *p, const ipu__step *s, ipu__cost
 
 /* ---- kernels ---- */
 
-static size_t kernel_number(const ipu_kernel_def *def)
+static size_t kernel_number(const ipu__kernel_def *def)
 {
     size_t i = 0;
     while (ipu__kernels[i] && ipu__kernels[i] != def) i++;
@@ -449,9 +449,9 @@ static ipu_target window_target(const ipu__pricer *p, const ipu__kernel_step *st
 static ipu_status price_kernel(ipu__pricer *p, const ipu__step *s, ipu__cost_row *row)
 {
     const ipu__kernel_step *step   = &p->g->kernel_steps.at[s->object];
-    const ipu_kernel_call  *call   = &step->call;
+    const ipu__kernel_call *call   = &step->call;
     ipu_target              target = window_target(p, step);
-    ipu_kernel_plan         plan   = {0};
+    ipu__kernel_plan        plan   = {0};
     ipu_status              status = call->def->plan ? call->def->plan(call, &target, &plan) : IPU_NOT_FOUND;
     row->is_phase                  = true;
     row->first_tile                = step->first_tile;
@@ -543,8 +543,8 @@ static bool note_accesses(ipu__pricer *p, const ipu__step *s)
     if (s->kind == IPU__STEP_KERNEL) {
         const ipu__kernel_step *k = &p->g->kernel_steps.at[s->object];
         for (int i = 0; i < k->call.n_operands; i++) {
-            ipu_access access = k->call.def->operands[i].access;
-            if (!ipu__access_view(p, k->views[i], access != IPU_ACCESS_WRITE, access != IPU_ACCESS_READ))
+            ipu__kernel_access access = k->call.def->operands[i].access;
+            if (!ipu__access_view(p, k->views[i], access != IPU__ACCESS_WRITE, access != IPU__ACCESS_READ))
                 return false;
         }
         return true;

@@ -17,14 +17,14 @@
 #include "data/png.h"
 #include "ipu/dataset.h"
 
-typedef IPU_ARRAY(char *) names;
+typedef IPU__ARRAY(char *) names;
 
 typedef struct entry {
     const char *path;
     int32_t     label;
 } entry;
 
-typedef IPU_ARRAY(entry) entries;
+typedef IPU__ARRAY(entry) entries;
 
 /* ---- what there is ---- */
 

@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "data/npy.h"
 
-typedef IPU_ARRAY(ipu_named_array) named_arrays;
+typedef IPU__ARRAY(ipu_named_array) named_arrays;
 
 /* Uses libzip's message; finishes `error`. */
 static ipu_status fail_zip(const char *what, const char *path, zip_error_t *error)

@@ -31,7 +31,7 @@ typedef struct picture {
     uint8_t       *pixels;
     /* For writing: */
     const ipu_array *from;
-    IPU_ARRAY(uint8_t) to;
+    IPU__ARRAY(uint8_t) to;
 } picture;
 
 static void on_error(png_structp png, const char *text)

@@ -20,7 +20,7 @@
 
 enum { MOST_BYTES = 1 << 20 };
 
-typedef IPU_ARRAY(ipu_partition) partitions;
+typedef IPU__ARRAY(ipu_partition) partitions;
 
 /* ---- files ---- */
 

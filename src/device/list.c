@@ -13,7 +13,7 @@
 #include "device/runtime.h"
 #include "ipu/target.h"
 
-typedef IPU_ARRAY(ipu_attached) processes;
+typedef IPU__ARRAY(ipu_attached) processes;
 
 /* ---- who is attached ---- */
 

@@ -115,9 +115,9 @@ static ipu_status note_set(ipu__compiler *c, uint32_t set)
 
 static bool note_kernel(ipu__compiler *c, const ipu__kernel_step *kernel)
 {
-    static const uint32_t flags[] = {[IPU_ACCESS_READ]   = IPU__READ,
-                                     [IPU_ACCESS_WRITE]  = IPU__WRITE,
-                                     [IPU_ACCESS_UPDATE] = IPU__READ | IPU__WRITE};
+    static const uint32_t flags[] = {[IPU__ACCESS_READ]   = IPU__READ,
+                                     [IPU__ACCESS_WRITE]  = IPU__WRITE,
+                                     [IPU__ACCESS_UPDATE] = IPU__READ | IPU__WRITE};
     for (int i = 0; i < kernel->call.n_operands; i++)
         if (!note_view(c, kernel->views[i], flags[kernel->call.def->operands[i].access])) return false;
     return true;

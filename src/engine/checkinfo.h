@@ -24,11 +24,11 @@ typedef struct ipu__check_codelet {
 } ipu__check_codelet;
 
 typedef struct ipu__check_info {
-    IPU_ARRAY(ipu__check_variable) variables;
-    IPU_ARRAY(ipu__check_field) fields;
-    IPU_ARRAY(ipu__check_codelet) codelets; /* by codelet of the executable */
-    IPU_ARRAY(int64_t) lengths;             /* of pointer fields, which records do not contain */
-    size_t *first_length;                   /* by vertex of the executable, in `lengths` */
+    IPU__ARRAY(ipu__check_variable) variables;
+    IPU__ARRAY(ipu__check_field) fields;
+    IPU__ARRAY(ipu__check_codelet) codelets; /* by codelet of the executable */
+    IPU__ARRAY(int64_t) lengths;             /* of pointer fields, which records do not contain */
+    size_t *first_length;                    /* by vertex of the executable, in `lengths` */
 } ipu__check_info;
 
 /* Sets exe->check. requires: lower. */

@@ -56,16 +56,16 @@ typedef struct ipu__compiler {
     bool                   has_parallel; /* some program reaches a parallel step */
 
     /* access.c */
-    IPU_ARRAY(ipu__access) accesses;
+    IPU__ARRAY(ipu__access) accesses;
     ipu__access_range *set_access; /* by compute set */
     uint32_t          *var_stamp, *var_slot;
     uint32_t           stamp;
-    uint8_t           *is_gathered; /* by vertex: whether a field may be non-contiguous */
-    uint8_t           *is_used;     /* by variable; constants only */
-    uint8_t           *is_plain;    /* by variable: what accesses it besides whole kernels, IPU__PLAIN_* */
-    uint8_t           *is_kept;     /* by variable: programs need a value from before the run (liveness.c) */
-    uint32_t          *read_by;     /* by variable: the transfer that brings all of it, or IPU__NONE */
-    IPU_ARRAY(ipu__body) functions; /* functions called, and bodies of parallel steps: callees first */
+    uint8_t           *is_gathered;  /* by vertex: whether a field may be non-contiguous */
+    uint8_t           *is_used;      /* by variable; constants only */
+    uint8_t           *is_plain;     /* by variable: what accesses it besides whole kernels, IPU__PLAIN_* */
+    uint8_t           *is_kept;      /* by variable: programs need a value from before the run (liveness.c) */
+    uint32_t          *read_by;      /* by variable: the transfer that brings all of it, or IPU__NONE */
+    IPU__ARRAY(ipu__body) functions; /* functions called, and bodies of parallel steps: callees first */
     uint32_t *parallel_of; /* by parallel step: its first body in `functions`; IPU__NONE if not reached */
 
     ipu__copy_group group;
@@ -73,7 +73,7 @@ typedef struct ipu__compiler {
     /* memory: the location of element 0 of each variable */
     ipu__place *places;
     ipu__layout layout;
-    IPU_ARRAY(char) constants;
+    IPU__ARRAY(char) constants;
 
     /* lower: graph id -> executable index, IPU__NONE until needed */
     uint32_t *set_of, *codelet_of, *kernel_of, *location_of, *function_of;

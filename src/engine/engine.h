@@ -99,10 +99,10 @@ typedef struct ipu__engine_def {
 
     /* Whether it can run that call, by `ref` or better. Models compiled for it replace an op that it cannot run by
      * the op's composition. NULL if it can run all. */
-    bool (*supports)(const ipu_kernel_call *call);
+    bool (*supports)(const ipu__kernel_call *call);
     /* Whether that call is faster than the ops it replaces, which no chip would run as one. The call has only its
      * inputs and those attributes that are known. NULL: never. */
-    bool (*fuses)(const ipu_kernel_call *call);
+    bool (*fuses)(const ipu__kernel_call *call);
     /* How far apart to place variables. NULL for alignment only. */
     const ipu__memory_spacing *spacing;
     /* Runs of kernels that it may run depth first: their variables then get separate memory, since different rows are
@@ -123,12 +123,12 @@ bool ipu__engine_add(const ipu__engine_def *def);
 /* The engine with that name; NULL if there is none. */
 const ipu__engine_def *ipu__engine_find(const char *name);
 
-static inline bool ipu__engine_supports(const ipu__engine_def *def, const ipu_kernel_call *call)
+static inline bool ipu__engine_supports(const ipu__engine_def *def, const ipu__kernel_call *call)
 {
     return !def->supports || def->supports(call);
 }
 
-static inline bool ipu__engine_fuses(const ipu__engine_def *def, const ipu_kernel_call *call)
+static inline bool ipu__engine_fuses(const ipu__engine_def *def, const ipu__kernel_call *call)
 {
     return def->fuses && ipu__engine_supports(def, call) && def->fuses(call);
 }

@@ -284,7 +284,7 @@ static ipu_status compile(const program_list *host, const program_list *chip, co
     compiler_fini(&c);
 #ifndef NDEBUG
     if (status == IPU_OK) status = ipu__executable_validate(exe);
-    IPU_ASSERT(status != IPU_INVALID);
+    IPU__ASSERT(status != IPU_INVALID);
 #endif
     if (status != IPU_OK) {
         ipu_executable_release(exe);

@@ -104,10 +104,10 @@ typedef struct ipu__exe_tensor {
 } ipu__exe_tensor;
 
 typedef struct ipu__exe_kernel {
-    ipu_kernel_call call;
-    ipu__place      place[IPU__MAX_OPERANDS];
-    uint32_t        buffer[IPU__MAX_OPERANDS]; /* covered completely; IPU__NONE: always plain */
-    uint32_t        gather, scatter;           /* batches, often empty */
+    ipu__kernel_call call;
+    ipu__place       place[IPU__MAX_OPERANDS];
+    uint32_t         buffer[IPU__MAX_OPERANDS]; /* covered completely; IPU__NONE: always plain */
+    uint32_t         gather, scatter;           /* batches, often empty */
 } ipu__exe_kernel;
 
 typedef struct ipu__exe_stream {
@@ -243,42 +243,42 @@ struct ipu_executable {
     size_t   constant_bytes;
 
     ipu__arena arena; /* attributes of kernel calls */
-    IPU_ARRAY(char) strings;
-    IPU_ARRAY(ipu__exe_location) locations; /* 0: unknown */
-    IPU_ARRAY(ipu__exe_codelet) codelets;
-    IPU_ARRAY(ipu__exe_field) fields;
-    IPU_ARRAY(ipu__exe_signature) signatures;
-    IPU_ARRAY(ipu__exe_source) sources;
-    IPU_ARRAY(ipu__exe_set) sets;
-    IPU_ARRAY(ipu__exe_group) groups;
-    IPU_ARRAY(ipu__exe_vertex) vertices;
-    IPU_ARRAY(ipu__exe_vertex_moves) vertex_moves;
-    IPU_ARRAY(char) records; /* images of vertex structs, with places for pointers */
-    IPU_ARRAY(ipu__exe_span) spans;
+    IPU__ARRAY(char) strings;
+    IPU__ARRAY(ipu__exe_location) locations; /* 0: unknown */
+    IPU__ARRAY(ipu__exe_codelet) codelets;
+    IPU__ARRAY(ipu__exe_field) fields;
+    IPU__ARRAY(ipu__exe_signature) signatures;
+    IPU__ARRAY(ipu__exe_source) sources;
+    IPU__ARRAY(ipu__exe_set) sets;
+    IPU__ARRAY(ipu__exe_group) groups;
+    IPU__ARRAY(ipu__exe_vertex) vertices;
+    IPU__ARRAY(ipu__exe_vertex_moves) vertex_moves;
+    IPU__ARRAY(char) records; /* images of vertex structs, with places for pointers */
+    IPU__ARRAY(ipu__exe_span) spans;
     ipu__moves moves;
-    IPU_ARRAY(ipu__exe_batch) batches;
-    IPU_ARRAY(ipu__exe_tensor) tensors;
-    IPU_ARRAY(ipu__exe_kernel) kernels;
-    IPU_ARRAY(ipu__exe_stream) streams; /* by id of the graph, 0 unused */
-    IPU_ARRAY(ipu__exe_remote) remotes; /* by id of the graph, 0 unused */
-    IPU_ARRAY(ipu__exe_transfer) transfers;
-    IPU_ARRAY(ipu__exe_lending) lendings;
-    IPU_ARRAY(ipu__exe_handle) handles;
-    IPU_ARRAY(ipu__exe_switch) switches;
-    IPU_ARRAY(ipu__exe_case) cases;
-    IPU_ARRAY(ipu__exe_cross) crosses;
-    IPU_ARRAY(int64_t) replicas;
-    IPU_ARRAY(ipu__exe_reduce) reduces;
-    IPU_ARRAY(ipu__exe_piece) pieces;
-    IPU_ARRAY(ipu__exe_print) prints;
-    IPU_ARRAY(ipu__place) replication_indices;
-    IPU_ARRAY(uint32_t) initial; /* batches from constants to variables, in this order */
-    IPU_ARRAY(ipu__instruction) code;
-    IPU_ARRAY(ipu__exe_step) steps; /* by instruction; empty unless compiled with the option "profile" */
-    IPU_ARRAY(uint32_t) bodies;     /* first instructions of bodies of parallel steps */
-    IPU_ARRAY(ipu__exe_program) programs;
-    IPU_ARRAY(uint32_t) used_streams;
-    IPU_ARRAY(int32_t)
+    IPU__ARRAY(ipu__exe_batch) batches;
+    IPU__ARRAY(ipu__exe_tensor) tensors;
+    IPU__ARRAY(ipu__exe_kernel) kernels;
+    IPU__ARRAY(ipu__exe_stream) streams; /* by id of the graph, 0 unused */
+    IPU__ARRAY(ipu__exe_remote) remotes; /* by id of the graph, 0 unused */
+    IPU__ARRAY(ipu__exe_transfer) transfers;
+    IPU__ARRAY(ipu__exe_lending) lendings;
+    IPU__ARRAY(ipu__exe_handle) handles;
+    IPU__ARRAY(ipu__exe_switch) switches;
+    IPU__ARRAY(ipu__exe_case) cases;
+    IPU__ARRAY(ipu__exe_cross) crosses;
+    IPU__ARRAY(int64_t) replicas;
+    IPU__ARRAY(ipu__exe_reduce) reduces;
+    IPU__ARRAY(ipu__exe_piece) pieces;
+    IPU__ARRAY(ipu__exe_print) prints;
+    IPU__ARRAY(ipu__place) replication_indices;
+    IPU__ARRAY(uint32_t) initial; /* batches from constants to variables, in this order */
+    IPU__ARRAY(ipu__instruction) code;
+    IPU__ARRAY(ipu__exe_step) steps; /* by instruction; empty unless compiled with the option "profile" */
+    IPU__ARRAY(uint32_t) bodies;     /* first instructions of bodies of parallel steps */
+    IPU__ARRAY(ipu__exe_program) programs;
+    IPU__ARRAY(uint32_t) used_streams;
+    IPU__ARRAY(int32_t)
     note;           /* from whoever had it compiled, until shared; readers check it */
     uint32_t start; /* the program, always the last, that runs when an engine is created; IPU__NONE if none */
     uint32_t n_counters, n_functions; /* of REPEAT; calls nest no deeper than the number of functions */

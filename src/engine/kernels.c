@@ -9,11 +9,11 @@
 #include "engine/memory.h"
 
 typedef struct operand {
-    uint32_t   view;
-    ipu_access access;
-    int64_t    bytes;
-    bool       direct;
-    ipu__place place;
+    uint32_t           view;
+    ipu__kernel_access access;
+    int64_t            bytes;
+    bool               direct;
+    ipu__place         place;
 } operand;
 
 static void find_operand(const ipu__compiler *c, const ipu__kernel_step *step, int i, operand *out)
@@ -32,7 +32,7 @@ static void find_operand(const ipu__compiler *c, const ipu__kernel_step *step, i
 
 /* An input in the memory of an output: allowed only element for element, and only if either operand says
  * so. */
-static bool clashes(const ipu_kernel_call *call, const operand *operands, int in, int out)
+static bool clashes(const ipu__kernel_call *call, const operand *operands, int in, int out)
 {
     const operand *a = &operands[in], *b = &operands[out];
     if (!a->direct || !b->direct || a->bytes == 0 || b->bytes == 0) return false;
@@ -40,14 +40,14 @@ static bool clashes(const ipu_kernel_call *call, const operand *operands, int in
     return !ipu__kernel_may_share(call, in, out) || a->place != b->place || a->bytes != b->bytes;
 }
 
-static ipu_status gather(ipu__compiler *c, const ipu_kernel_call *call, operand *operands, uint32_t *batch)
+static ipu_status gather(ipu__compiler *c, const ipu__kernel_call *call, operand *operands, uint32_t *batch)
 {
     ipu__moves *moves = &c->exe->moves;
     size_t      first = moves->at.n;
     int64_t     used  = ipu__gather_begin(c);
     for (int i = 0; i < call->n_operands; i++) {
-        for (int k = 0; k < call->n_operands && operands[i].access == IPU_ACCESS_READ; k++)
-            if (operands[k].access != IPU_ACCESS_READ && clashes(call, operands, i, k))
+        for (int k = 0; k < call->n_operands && operands[i].access == IPU__ACCESS_READ; k++)
+            if (operands[k].access != IPU__ACCESS_READ && clashes(call, operands, i, k))
                 operands[i].direct = false;
     }
     for (int i = 0; i < call->n_operands; i++) {
@@ -55,7 +55,7 @@ static ipu_status gather(ipu__compiler *c, const ipu_kernel_call *call, operand 
         if (o->direct) continue;
         o->place = ipu__place_make(IPU__SPACE_GATHER, used);
         used += ipu__memory_room(c->engine->spacing, o->bytes);
-        if (o->access == IPU_ACCESS_WRITE) continue;
+        if (o->access == IPU__ACCESS_WRITE) continue;
         if (!ipu__moves_add_pack(moves, first, &c->layout, o->view, o->place)) return ipu__fail_memory();
     }
     if (used > c->exe->gather_bytes) c->exe->gather_bytes = used;
@@ -68,7 +68,7 @@ static ipu_status scatter(ipu__compiler *c, const operand *operands, int n, uint
     size_t      first = moves->at.n;
     for (int i = 0; i < n; i++) {
         const operand *o = &operands[i];
-        if (o->direct || o->access == IPU_ACCESS_READ) continue;
+        if (o->direct || o->access == IPU__ACCESS_READ) continue;
         if (!ipu__moves_add_unpack(moves, first, &c->layout, o->place, o->view)) return ipu__fail_memory();
     }
     return ipu__lower_batch(c, first, batch);
@@ -82,7 +82,7 @@ static bool copy_text(ipu_executable *exe, const char **text)
     return *text != NULL;
 }
 
-static bool copy_attributes(ipu_executable *exe, ipu_kernel_call *call)
+static bool copy_attributes(ipu_executable *exe, ipu__kernel_call *call)
 {
     ipu_attribute *own = ipu__arena_copy(&exe->arena, call->attributes, call->n_attributes * sizeof *own);
     if (!own) return false;
@@ -114,7 +114,7 @@ ipu_status ipu__lower_kernel(ipu__compiler *c, uint32_t kernel_step, uint32_t *o
     for (int i = 0; i < n; i++) {
         kernel.place[i] = operands[i].place;
         ipu__buffers_note(c, operands[i].view, operands[i].direct,
-                          step->call.def->operands[i].access == IPU_ACCESS_READ, &kernel.buffer[i]);
+                          step->call.def->operands[i].access == IPU__ACCESS_READ, &kernel.buffer[i]);
     }
     *out                      = (uint32_t)exe->kernels.n;
     c->kernel_of[kernel_step] = *out;

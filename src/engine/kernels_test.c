@@ -158,19 +158,19 @@ static void only_the_elements_of_the_view_are_written(void **state)
     ipu_engine_destroy(e);
 }
 
-static bool fits_all(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_all(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)call, (void)machine, (void)n_parts;
     return true;
 }
 
-static size_t no_answer(const ipu_kernel_call *call, int n_parts)
+static size_t no_answer(const ipu__kernel_call *call, int n_parts)
 {
     (void)call, (void)n_parts;
     return SIZE_MAX;
 }
 
-static ipu_status must_not_run(const ipu_kernel_call *call, void *kernel_state, void *const *operand,
+static ipu_status must_not_run(const ipu__kernel_call *call, void *kernel_state, void *const *operand,
                                void *scratch, int part, int n_parts)
 {
     (void)call, (void)kernel_state, (void)operand, (void)scratch, (void)part, (void)n_parts;
@@ -178,7 +178,7 @@ static ipu_status must_not_run(const ipu_kernel_call *call, void *kernel_state, 
     return IPU_OK;
 }
 
-static double little_work(const ipu_kernel_call *call)
+static double little_work(const ipu__kernel_call *call)
 {
     (void)call;
     return 1;
@@ -196,7 +196,7 @@ static void scratch_that_cannot_be_had_is_no_engine(void **state)
     ipu_executable *exe;
     ipu_engine     *e;
     assert_int_equal(ipu_executable_compile(g, &p, 1, NULL, &exe), IPU_OK);
-    ipu_kernel_def greedy       = *exe->kernels.at[0].call.def;
+    ipu__kernel_def greedy      = *exe->kernels.at[0].call.def;
     greedy.work                 = little_work; /* its op looks it up by its record */
     greedy.implementations      = IPU__ON_CPU(impl);
     exe->kernels.at[0].call.def = &greedy;

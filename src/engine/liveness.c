@@ -79,18 +79,18 @@ typedef struct liveness {
     int64_t        moment;
     uint32_t       n_loops;
     int            branches; /* number of open ones, in which kills can be undone */
-    IPU_ARRAY(uint32_t) seen;
-    IPU_ARRAY(loop) loops;
-    IPU_ARRAY(pending) pending;
-    IPU_ARRAY(kill) kills;
-    IPU_ARRAY(uint32_t) in_all; /* a stack: killed in all branches so far */
-    IPU_ARRAY(entry) entries;
-    IPU_ARRAY(unit) units;
-    IPU_ARRAY(reuse) reuses;
-    IPU_ARRAY(span) spans;
-    IPU_ARRAY(ipu__tenant) tenants;
-    uint32_t *tenant_of;         /* by id, in the unit being placed: index + 1; 0 if none */
-    IPU_ARRAY(uint32_t) leaders; /* by tenant: the one whose memory it uses */
+    IPU__ARRAY(uint32_t) seen;
+    IPU__ARRAY(loop) loops;
+    IPU__ARRAY(pending) pending;
+    IPU__ARRAY(kill) kills;
+    IPU__ARRAY(uint32_t) in_all; /* a stack: killed in all branches so far */
+    IPU__ARRAY(entry) entries;
+    IPU__ARRAY(unit) units;
+    IPU__ARRAY(reuse) reuses;
+    IPU__ARRAY(span) spans;
+    IPU__ARRAY(ipu__tenant) tenants;
+    uint32_t *tenant_of;          /* by id, in the unit being placed: index + 1; 0 if none */
+    IPU__ARRAY(uint32_t) leaders; /* by tenant: the one whose memory it uses */
 } liveness;
 
 /* ---- noting accesses ---- */
@@ -164,10 +164,10 @@ static bool is_only_operand(const ipu__kernel_step *k, int i)
 static bool note_reuses(liveness *l, const ipu__kernel_step *k)
 {
     for (int out = 0; out < k->call.n_operands; out++) {
-        if (k->call.def->operands[out].access != IPU_ACCESS_WRITE) continue;
+        if (k->call.def->operands[out].access != IPU__ACCESS_WRITE) continue;
         uint32_t to = whole_variable(l, k->views[out]);
         for (int in = 0; to && in < k->call.n_operands; in++) {
-            if (k->call.def->operands[in].access != IPU_ACCESS_READ || !is_only_operand(k, in)) continue;
+            if (k->call.def->operands[in].access != IPU__ACCESS_READ || !is_only_operand(k, in)) continue;
             if (!ipu__kernel_may_share(&k->call, in, out)) continue;
             uint32_t from = whole_variable(l, k->views[in]);
             if (from && from != to && !ipu__push(&l->reuses, (reuse){from, to, l->moment})) return false;
@@ -520,8 +520,8 @@ static void cover_spans(liveness *l, const unit *u)
 /* Moves leaders to the front and plans them; the others take their offsets. */
 static bool plan_tenants(liveness *l, int64_t *offsets, int64_t *bytes)
 {
-    IPU_ARRAY(ipu__tenant) planned = {0};
-    bool ok                        = true;
+    IPU__ARRAY(ipu__tenant) planned = {0};
+    bool ok                         = true;
     for (uint32_t i = 0; ok && i < l->tenants.n; i++)
         if (l->leaders.at[i] == i) ok = ipu__push(&planned, l->tenants.at[i]);
     ok = ok && ipu__memory_plan(planned.at, planned.n, l->c->engine->spacing, bytes);

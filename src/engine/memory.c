@@ -27,8 +27,8 @@ enum {
 
 typedef struct planner {
     const ipu__memory_spacing *spacing;
-    IPU_ARRAY(hole) holes;                  /* ascending, never adjacent */
-    IPU_ARRAY(const ipu__tenant *) leaving; /* a heap by (last, offset) */
+    IPU__ARRAY(hole) holes;                  /* ascending, never adjacent */
+    IPU__ARRAY(const ipu__tenant *) leaving; /* a heap by (last, offset) */
     int64_t end;
     int64_t used, most_used; /* by current tenants */
 } planner;

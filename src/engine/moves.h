@@ -28,8 +28,8 @@ typedef struct ipu__move {
 } ipu__move;
 
 typedef struct ipu__moves { /* all zero: empty */
-    IPU_ARRAY(ipu__move) at;
-    IPU_ARRAY(ipu__stride) loops; /* outermost first */
+    IPU__ARRAY(ipu__move) at;
+    IPU__ARRAY(ipu__stride) loops; /* outermost first */
 } ipu__moves;
 
 void ipu__moves_fini(ipu__moves *moves);

@@ -49,7 +49,7 @@ typedef struct ignored {
 
 struct ipu_options {
     char values[N_KNOWN][VALUE_BYTES]; /* in canonical form */
-    IPU_ARRAY(ignored) ignored;
+    IPU__ARRAY(ignored) ignored;
 };
 
 /* ---- life ---- */

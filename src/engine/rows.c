@@ -51,10 +51,10 @@ static bool add(run *r, uint32_t var, bool is_written, bool is_same)
 
 static bool add_operand(run *r, const ipu__kernel_step *k, int i, bool is_rows)
 {
-    bool                    is_whole, is_written = k->call.def->operands[i].access != IPU_ACCESS_READ;
-    const ipu_kernel_value *value = &k->call.operand[i];
-    uint32_t                var   = variable_of(r, k->views[i], &is_whole);
-    double                  bytes = (double)ipu_type_size(value->type);
+    bool                     is_whole, is_written = k->call.def->operands[i].access != IPU__ACCESS_READ;
+    const ipu__kernel_value *value = &k->call.operand[i];
+    uint32_t                 var   = variable_of(r, k->views[i], &is_whole);
+    double                   bytes = (double)ipu_type_size(value->type);
     if (!ipu__kernel_has(&k->call, i)) return true;
     if (var == 0) return false;
     for (int d = 0; d < value->shape.rank; d++) bytes *= (double)value->shape.dim[d];

@@ -21,7 +21,7 @@ enum {
     IPU__FOLDER_BYTES = PATH_MAX - 100,
 };
 
-typedef IPU_ARRAY(char *) ipu__words;
+typedef IPU__ARRAY(char *) ipu__words;
 
 typedef struct ipu__codelet_source {
     const char *name; /* for messages: the path as given, or the name */

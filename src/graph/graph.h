@@ -27,7 +27,7 @@ typedef struct ipu__placement {
 } ipu__placement;
 
 typedef struct ipu__mapping {
-    IPU_ARRAY(ipu__placement) places;
+    IPU__ARRAY(ipu__placement) places;
     bool   sorted;  /* ascending and disjoint; otherwise in the order given, where later ones win */
     size_t tidy_at; /* size at which to sort */
 } ipu__mapping;
@@ -173,7 +173,7 @@ typedef struct ipu__step {
 } ipu__step;
 
 typedef struct ipu__program {
-    IPU_ARRAY(ipu__step) steps;
+    IPU__ARRAY(ipu__step) steps;
     uint32_t       location;
     int            depth;    /* nesting depth of bodies, including calls: at most IPU__MAX_DEPTH */
     int64_t        expanded; /* steps with all bodies expanded: at most IPU__MAX_STEPS */
@@ -191,9 +191,9 @@ typedef struct ipu__function {
 } ipu__function;
 
 typedef struct ipu__kernel_step {
-    ipu_kernel_call call; /* attributes in the arena */
-    uint32_t        views[IPU__MAX_OPERANDS];
-    int64_t         first_tile, n_tiles; /* of the root: the tiles it may use */
+    ipu__kernel_call call; /* attributes in the arena */
+    uint32_t         views[IPU__MAX_OPERANDS];
+    int64_t          first_tile, n_tiles; /* of the root: the tiles it may use */
 } ipu__kernel_step;
 
 struct ipu_graph {
@@ -211,26 +211,26 @@ struct ipu_graph {
     ipu__view_pool    views;
     ipu__view_builder builder; /* scratch of the tensor functions */
     ipu__piece_index  piece_index;
-    IPU_ARRAY(ipu__variable) variables;
-    IPU_ARRAY(ipu__initial_value) initial_values; /* from 0 */
-    IPU_ARRAY(ipu__codelet) codelets;
-    IPU_ARRAY(ipu__compute_set) compute_sets;
-    IPU_ARRAY(ipu__vertex) vertices;
-    IPU_ARRAY(uint32_t) links;
-    IPU_ARRAY(uint32_t) lists;
-    IPU_ARRAY(void *)
+    IPU__ARRAY(ipu__variable) variables;
+    IPU__ARRAY(ipu__initial_value) initial_values; /* from 0 */
+    IPU__ARRAY(ipu__codelet) codelets;
+    IPU__ARRAY(ipu__compute_set) compute_sets;
+    IPU__ARRAY(ipu__vertex) vertices;
+    IPU__ARRAY(uint32_t) links;
+    IPU__ARRAY(uint32_t) lists;
+    IPU__ARRAY(void *)
     states; /* images of vertex structs; pointers in them refer to arena copies of state vectors */
-    IPU_ARRAY(ipu__stream) streams;
-    IPU_ARRAY(ipu__remote_buffer) remote_buffers;
-    IPU_ARRAY(ipu__host_handle) host_handles; /* from 0 */
-    ipu_tensor none;                          /* stands for absent kernel operands; null until needed */
-    uint32_t   start;                         /* program to run when an engine is created; 0 if none */
-    IPU_ARRAY(ipu__program) programs;
-    IPU_ARRAY(ipu__function) functions;
+    IPU__ARRAY(ipu__stream) streams;
+    IPU__ARRAY(ipu__remote_buffer) remote_buffers;
+    IPU__ARRAY(ipu__host_handle) host_handles; /* from 0 */
+    ipu_tensor none;                           /* stands for absent kernel operands; null until needed */
+    uint32_t   start;                          /* program to run when an engine is created; 0 if none */
+    IPU__ARRAY(ipu__program) programs;
+    IPU__ARRAY(ipu__function) functions;
     uint32_t n_parallels; /* number of parallel steps */
-    IPU_ARRAY(ipu__kernel_step) kernel_steps;
-    IPU_ARRAY(ipu__location) locations; /* index 0: unknown */
-    uint32_t location_cache[64];        /* recent locations by hash */
+    IPU__ARRAY(ipu__kernel_step) kernel_steps;
+    IPU__ARRAY(ipu__location) locations; /* index 0: unknown */
+    uint32_t location_cache[64];         /* recent locations by hash */
     ipu__map codelet_names, stream_names, remote_names, write_names, read_names, files;
 };
 

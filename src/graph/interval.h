@@ -12,7 +12,7 @@ typedef struct ipu__interval {
 } ipu__interval;
 
 typedef struct ipu__interval_list {
-    IPU_ARRAY(ipu__interval) list;
+    IPU__ARRAY(ipu__interval) list;
 } ipu__interval_list;
 
 /* Add what a view selects. Intervals of one view overlap only if it repeats elements. Returns false on

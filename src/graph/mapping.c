@@ -228,7 +228,7 @@ void ipu_graph_map_linearly(ipu_graph *g, ipu_tensor t) { ipu_graph_map_linearly
 /* ---- asking ---- */
 
 typedef struct tile_list {
-    IPU_ARRAY(ipu_tile_interval) list;
+    IPU__ARRAY(ipu_tile_interval) list;
 } tile_list;
 
 static bool add_tile(tile_list *out, int64_t tile, int64_t count)

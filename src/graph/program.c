@@ -519,7 +519,7 @@ void ipu_graph_add_start(ipu_graph *graph, ipu_program steps)
 
 /* ---- kernels ---- */
 
-static bool copy_attributes(ipu_graph *g, const ipu_attribute *attributes, size_t n, ipu_kernel_call *call)
+static bool copy_attributes(ipu_graph *g, const ipu_attribute *attributes, size_t n, ipu__kernel_call *call)
 {
     ipu_attribute *own = ipu__arena_copy(&g->arena, attributes, n * sizeof *own);
     for (size_t i = 0; own && i < n; i++) {
@@ -537,9 +537,9 @@ static bool copy_attributes(ipu_graph *g, const ipu_attribute *attributes, size_
     return own != NULL;
 }
 
-static const ipu_kernel_def *find_kernel(ipu_program p, const char *name)
+static const ipu__kernel_def *find_kernel(ipu_program p, const char *name)
 {
-    const ipu_kernel_def *def = ipu__kernel_find(name);
+    const ipu__kernel_def *def = ipu__kernel_find(name);
     if (def) return def;
     ipu__nearest nearest = ipu__nearest_to(name);
     for (size_t i = 0; ipu__kernels[i]; i++) ipu__nearest_try(&nearest, ipu__kernels[i]->name);
@@ -551,14 +551,14 @@ static const ipu_kernel_def *find_kernel(ipu_program p, const char *name)
 /* Outputs must be writeable, and may overlap inputs only element by element, where the record allows it. */
 static bool check_outputs(ipu_program p, const ipu__kernel_step *step)
 {
-    const ipu_kernel_def *def = step->call.def;
+    const ipu__kernel_def *def = step->call.def;
     for (int i = 0; i < step->call.n_operands; i++) {
-        if (def->operands[i].access == IPU_ACCESS_READ) continue;
+        if (def->operands[i].access == IPU__ACCESS_READ) continue;
         if (!check_writeable("ipu_program_add_kernel", p, (ipu_tensor){p.graph, step->views[i]}))
             return false;
         for (int k = 0; k < step->call.n_operands; k++) {
             ipu__interval where;
-            bool          both_written = def->operands[k].access != IPU_ACCESS_READ;
+            bool          both_written = def->operands[k].access != IPU__ACCESS_READ;
             if (k == i || !both_written
                 || !ipu__views_intersect(p.graph, step->views[i], step->views[k], &where))
                 continue;
@@ -580,7 +580,7 @@ static ipu_tensor none_of(ipu_graph *g)
 }
 
 /* All operands in the record's order; optional ones are absent if null, or if all are left out. */
-static bool take_operands(ipu_graph *g, const ipu_kernel_def *def, const ipu_tensor *operands, size_t n,
+static bool take_operands(ipu_graph *g, const ipu__kernel_def *def, const ipu_tensor *operands, size_t n,
                           ipu_tensor *out)
 {
     size_t n_required = 0, next = 0;
@@ -610,7 +610,7 @@ void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_att
                         (long long)first, (long long)end, (long long)g->n_tiles);
         return;
     }
-    const ipu_kernel_def *def = find_kernel(p, kernel);
+    const ipu__kernel_def *def = find_kernel(p, kernel);
     if (!def) return;
     ipu_tensor all[IPU__MAX_OPERANDS];
     if (!take_operands(g, def, operands, n_operands, all)) return;
@@ -618,7 +618,7 @@ void ipu__program_add_kernel_on(ipu_program p, const char *kernel, const ipu_att
         .call = {.def = def, .n_operands = def->n_operands}, .first_tile = first, .n_tiles = end - first};
     for (int i = 0; i < def->n_operands; i++) {
         step.views[i]        = all[i].id;
-        step.call.operand[i] = (ipu_kernel_value){ipu_tensor_type(all[i]), ipu_tensor_shape(all[i])};
+        step.call.operand[i] = (ipu__kernel_value){ipu_tensor_type(all[i]), ipu_tensor_shape(all[i])};
     }
     if (!copy_attributes(g, attributes, n_attributes, &step.call)) return;
     ipu_status status = def->check(&step.call);

@@ -83,7 +83,7 @@ static void arguments_are_copied(void **state)
     assert_int_equal(step_of(p, 1)->cases[1].value, 6);
     assert_string_equal(step_of(p, 2)->text, "title");
     assert_string_equal(step_of(p, 3)->text, "y");
-    const ipu_kernel_call *call = &g->kernel_steps.at[step_of(p, 4)->object].call;
+    const ipu__kernel_call *call = &g->kernel_steps.at[step_of(p, 4)->object].call;
     assert_string_equal(call->attributes[0].name, "value");
     assert_int_equal(call->attributes[0].i, 12);
     assert_int_equal(call->n_operands, 1);

@@ -80,9 +80,9 @@ static ipu_status refuse_null(const char *function)
 ipu_status ipu_tensor_var_regions(ipu_tensor t, ipu_region **out, size_t *n)
 {
     if (is_null(t)) return refuse_null(__func__);
-    IPU_ARRAY(ipu_region) list = {0};
-    neighbours it              = neighbours_of(t);
-    bool       ok              = ipu__reserve(&list, 1);
+    IPU__ARRAY(ipu_region) list = {0};
+    neighbours it               = neighbours_of(t);
+    bool       ok               = ipu__reserve(&list, 1);
     for (ipu__run run; ok && next_neighbours(&it, &run);) {
         ipu_tensor flat = {t.graph, ipu__graph_variable(t.graph, run.var)->flat_view};
         ok              = ipu__push(&list, (ipu_region){flat, run.start, run.start + run.count});
@@ -99,10 +99,10 @@ ipu_status ipu_tensor_var_regions(ipu_tensor t, ipu_region **out, size_t *n)
 ipu_status ipu_tensor_contiguous_regions(ipu_tensor t, ipu_interval **out, size_t *n)
 {
     if (is_null(t)) return refuse_null(__func__);
-    IPU_ARRAY(ipu_interval) list = {0};
-    neighbours it                = neighbours_of(t);
-    int64_t    at                = 0;
-    bool       ok                = ipu__reserve(&list, 1);
+    IPU__ARRAY(ipu_interval) list = {0};
+    neighbours it                 = neighbours_of(t);
+    int64_t    at                 = 0;
+    bool       ok                 = ipu__reserve(&list, 1);
     for (ipu__run run; ok && next_neighbours(&it, &run); at += run.count)
         ok = ipu__push(&list, (ipu_interval){at, at + run.count});
     if (!ok) {
@@ -234,7 +234,7 @@ typedef struct placed {
 } placed;
 
 typedef struct placed_list {
-    IPU_ARRAY(placed) list;
+    IPU__ARRAY(placed) list;
 } placed_list;
 
 static int compare_placed(const void *a, const void *b)
@@ -284,10 +284,10 @@ ipu_status ipu_tensor_sorted_regions(ipu_tensor t, const ipu_interval *intervals
 {
     if (is_null(t)) return refuse_null(__func__);
     IPU_TRY(check_intervals(t, intervals, n));
-    placed_list places             = {0};
-    IPU_ARRAY(ipu_interval) sorted = {0};
-    IPU_ARRAY(size_t) ends         = {0};
-    placed last                    = {0};
+    placed_list places              = {0};
+    IPU__ARRAY(ipu_interval) sorted = {0};
+    IPU__ARRAY(size_t) ends         = {0};
+    placed last                     = {0};
     bool ok = collect_placed(t, intervals, n, &places) && ipu__reserve(&sorted, 1) && ipu__reserve(&ends, 1);
     for (size_t i = 0; ok && i < places.list.n; i++) {
         placed p = places.list.at[i];

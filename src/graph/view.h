@@ -47,7 +47,7 @@ typedef struct ipu__view {
 
 /* Packed views. */
 typedef struct ipu__view_pool {
-    IPU_ARRAY(uint32_t) words;
+    IPU__ARRAY(uint32_t) words;
 } ipu__view_pool;
 
 /* `id` must be a valid view, not null. */
@@ -99,8 +99,8 @@ enum { IPU__VIEW_PIECES = 1 << 24 };
 /* Building a view: pieces are added in order, normalised, and joined to the previous one where that gives a
  * single piece. */
 typedef struct ipu__view_builder {
-    IPU_ARRAY(int64_t) words; /* var, n_loops, start, (count, stride)* per piece */
-    size_t   last;            /* where the last piece starts */
+    IPU__ARRAY(int64_t) words; /* var, n_loops, start, (count, stride)* per piece */
+    size_t   last;             /* where the last piece starts */
     uint32_t n_pieces;
     bool     failed;              /* out of memory, or is_irregular */
     bool     is_irregular;        /* too many pieces; persistent */

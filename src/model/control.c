@@ -133,11 +133,11 @@ static bool add_inside(ipu_model *m, uint32_t block, const ipu_value *carried, s
     for (size_t i = 0; i < n; i++) {
         const ipu__builder_value *v = type_of(m, carried[i].id);
         inside[i]                   = ipu__model_add_value(
-                              m, (ipu_kernel_value){v->type, v->shape}, NULL,
+                              m, (ipu__kernel_value){v->type, v->shape}, NULL,
                               (ipu__model_value){.kind = IPU__VALUE_CARRIED, .of = block, .at = (uint32_t)i});
         if (!inside[i].id) return false;
     }
-    *index                    = ipu__model_add_value(m, (ipu_kernel_value){IPU_INT32, IPU_SCALAR}, NULL,
+    *index                    = ipu__model_add_value(m, (ipu__kernel_value){IPU_INT32, IPU_SCALAR}, NULL,
                                                      (ipu__model_value){.kind = IPU__VALUE_INDEX, .of = block});
     m->blocks.at[block].index = index->id;
     return index->id != 0;
@@ -271,7 +271,7 @@ void ipu_model_end(ipu_model *m, ipu_value *results, size_t n)
     }
     for (uint32_t i = 0; i < n_out; i++) {
         const ipu__builder_value *v   = type_of(m, m->blocks.at[body].yields.at[i]);
-        ipu_value                 out = ipu__model_add_value(m, (ipu_kernel_value){v->type, v->shape}, NULL,
+        ipu_value                 out = ipu__model_add_value(m, (ipu__kernel_value){v->type, v->shape}, NULL,
                                                              (ipu__model_value){.kind = IPU__VALUE_OP, .of = id, .at = i});
         if (!out.id) return;
         if (i < n) results[i] = out;

@@ -45,7 +45,7 @@ static void gather(ipu_graph *g, ipu_tensor view, uint32_t first, const void *co
     }
 }
 
-static ipu_status compute_view(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel_call *call,
+static ipu_status compute_view(ipu__evaluation *e, const ipu__model_op *op, const ipu__kernel_call *call,
                                void *const *operand)
 {
     ipu_tensor  in[IPU__MAX_OPERANDS];
@@ -66,7 +66,7 @@ static ipu_status compute_view(ipu__evaluation *e, const ipu__model_op *op, cons
     return IPU_OK;
 }
 
-ipu_status ipu__evaluate_op(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel_call *call,
+ipu_status ipu__evaluate_op(ipu__evaluation *e, const ipu__model_op *op, const ipu__kernel_call *call,
                             void *const *operand)
 {
     if (op->def->view) return compute_view(e, op, call, operand);
@@ -75,13 +75,13 @@ ipu_status ipu__evaluate_op(ipu__evaluation *e, const ipu__model_op *op, const i
     return IPU_OK;
 }
 
-ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call,
+ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu__kernel_call *call,
                                void **operand)
 {
     for (int i = (int)op->n_in; i < call->n_operands; i++) {
-        const ipu_kernel_value *v     = &call->operand[i];
-        size_t                  bytes = (size_t)ipu__op_n_elements(&v->shape) * ipu_type_size(v->type);
-        operand[i]                    = ipu__arena_alloc(&m->base.arena, bytes + 1);
+        const ipu__kernel_value *v     = &call->operand[i];
+        size_t                   bytes = (size_t)ipu__op_n_elements(&v->shape) * ipu_type_size(v->type);
+        operand[i]                     = ipu__arena_alloc(&m->base.arena, bytes + 1);
         if (!operand[i]) return ipu__fail_memory();
     }
     return IPU_OK;
@@ -90,7 +90,7 @@ ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu_
 /* ---- computing values ---- */
 
 /* Whether it may be computed; adds its cost to `e`. A view costs its number of elements. */
-static bool afford(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel_call *call)
+static bool afford(ipu__evaluation *e, const ipu__model_op *op, const ipu__kernel_call *call)
 {
     double work = 0, bytes = 0;
     if (op->def->flags & IPU__OP_IMPURE) return false;
@@ -126,8 +126,8 @@ static ipu_status lose(ipu__evaluation *e, uint32_t id)
 /* Computes `op`, whose inputs are known. */
 static ipu_status compute(ipu__evaluation *e, const ipu__model_op *op)
 {
-    void           *operand[IPU__MAX_OPERANDS] = {NULL};
-    ipu_kernel_call call                       = ipu__model_call(e->m, op);
+    void            *operand[IPU__MAX_OPERANDS] = {NULL};
+    ipu__kernel_call call                       = ipu__model_call(e->m, op);
     if (!afford(e, op, &call)) {
         for (uint32_t i = 0; i < op->n_out; i++) IPU_TRY(lose(e, op->first_out + i));
         return IPU_OK;

@@ -15,13 +15,13 @@
 
 typedef struct ipu__evaluation {
     ipu_model *m;
-    ipu_graph *scratch;            /* for views of constants; NULL until needed */
-    IPU_ARRAY(const void *) known; /* results by id, with data in the model's arena */
-    IPU_ARRAY(uint32_t) lost;      /* ids of `known` that cannot be computed */
-    IPU_ARRAY(uint32_t) open;      /* ids being computed, each needed by the one before */
-    double work, bytes;            /* in total */
-    bool   gave_up;                /* something would have taken too long or too much memory */
-} ipu__evaluation;                 /* initialise to zero except m */
+    ipu_graph *scratch;             /* for views of constants; NULL until needed */
+    IPU__ARRAY(const void *) known; /* results by id, with data in the model's arena */
+    IPU__ARRAY(uint32_t) lost;      /* ids of `known` that cannot be computed */
+    IPU__ARRAY(uint32_t) open;      /* ids being computed, each needed by the one before */
+    double work, bytes;             /* in total */
+    bool   gave_up;                 /* something would have taken too long or too much memory */
+} ipu__evaluation;                  /* initialise to zero except m */
 
 void ipu__evaluation_fini(ipu__evaluation *e);
 
@@ -39,11 +39,11 @@ void ipu__evaluation_rewind(ipu__evaluation *e, size_t n_values);
 
 /* Computes one op whose inputs are at operand[0 .. n_in); operand[n_in ..) is written. ABORTED if the op
  * rejects the values, such as an index out of range. */
-ipu_status ipu__evaluate_op(ipu__evaluation *e, const ipu__model_op *op, const ipu_kernel_call *call,
+ipu_status ipu__evaluate_op(ipu__evaluation *e, const ipu__model_op *op, const ipu__kernel_call *call,
                             void *const *operand);
 
 /* Allocates memory in the model's arena for what an op writes, at operand[n_in ..). */
-ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call,
+ipu_status ipu__evaluate_alloc(ipu_model *m, const ipu__model_op *op, const ipu__kernel_call *call,
                                void **operand);
 
 #endif

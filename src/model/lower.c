@@ -95,7 +95,7 @@ static void note_uses(lowering *l, uint32_t block)
 /* Whether output `out` of an op may be written over the value `kept`, which is one of its inputs. */
 static bool may_overwrite(const ipu_model *m, const ipu__model_op *op, uint32_t out, uint32_t kept)
 {
-    ipu_kernel_call call = ipu__model_call(m, op);
+    ipu__kernel_call call = ipu__model_call(m, op);
     for (uint32_t k = 0; k < op->n_in; k++)
         if (op->in[k] == kept && ipu__kernel_may_share(&call, (int)k, (int)(op->n_in + out))) return true;
     return false;
@@ -226,7 +226,7 @@ static ipu_tensor copied(lowering *l, ipu_tensor t, const char *name)
 
 /* ---- ops ---- */
 
-static ipu_status lower_view(lowering *l, const ipu__model_op *op, const ipu_kernel_call *call)
+static ipu_status lower_view(lowering *l, const ipu__model_op *op, const ipu__kernel_call *call)
 {
     ipu_tensor in[IPU__MAX_OPERANDS];
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -239,7 +239,7 @@ static ipu_status lower_view(lowering *l, const ipu__model_op *op, const ipu_ker
     return status_of(l);
 }
 
-static ipu_status lower_kernel(lowering *l, const ipu__model_op *op, const ipu_kernel_call *call)
+static ipu_status lower_kernel(lowering *l, const ipu__model_op *op, const ipu__kernel_call *call)
 {
     ipu_tensor operands[IPU__MAX_OPERANDS];
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -450,7 +450,7 @@ static ipu_status lower_op_there(lowering *l, const ipu__model_op *op)
     if (op->kind == IPU__MODEL_IF) return lower_if(l, op);
     if (op->kind == IPU__MODEL_LOOP) return lower_loop(l, op);
     if (op->def == &ipu__op_replica_sum && ipu_graph_replication(l->g) > 1) return lower_replica_sum(l, op);
-    ipu_kernel_call call = ipu__model_call(l->m, op);
+    ipu__kernel_call call = ipu__model_call(l->m, op);
     return op->def->view ? lower_view(l, op, &call) : lower_kernel(l, op, &call);
 }
 

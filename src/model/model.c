@@ -104,7 +104,7 @@ const char *ipu__model_where(const ipu_model *m, uint32_t location, char buffer[
 
 /* ---- values and ops ---- */
 
-ipu_value ipu__model_add_value(ipu_model *m, ipu_kernel_value type, const char *name, ipu__model_value v)
+ipu_value ipu__model_add_value(ipu_model *m, ipu__kernel_value type, const char *name, ipu__model_value v)
 {
     v.block    = m->block;
     v.location = ipu__model_here(m);
@@ -118,7 +118,7 @@ ipu_value ipu__model_add_value(ipu_model *m, ipu_kernel_value type, const char *
 }
 
 ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32_t *in,
-                             const ipu_kernel_value *types, ipu_value *out)
+                             const ipu__kernel_value *types, ipu_value *out)
 {
     ipu__model_op own = *op;
     own.in            = ipu__arena_copy(&m->base.arena, in, own.n_in * sizeof *own.in);
@@ -148,12 +148,12 @@ bool ipu__model_sees(const ipu_model *m, uint32_t id)
     return false;
 }
 
-static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_call *call, const ipu_value *in,
-                       ipu_value *out)
+static ipu_status emit(ipu_builder *b, const ipu__op_def *op, const ipu__kernel_call *call,
+                       const ipu_value *in, ipu_value *out)
 {
-    ipu_model      *m   = ipu__model_of(b);
-    ipu_kernel_call own = *call;
-    uint32_t        ids[IPU__MAX_OPERANDS];
+    ipu_model       *m   = ipu__model_of(b);
+    ipu__kernel_call own = *call;
+    uint32_t         ids[IPU__MAX_OPERANDS];
     for (int i = 0; i < op->n_in; i++) {
         ids[i] = ipu__model_substitute(m, in[i].id);
         if (ids[i] && !ipu__model_sees(m, ids[i]))
@@ -174,7 +174,7 @@ static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_ca
     return ipu__model_add_op(m, &made, ids, call->operand + op->n_in, out);
 }
 
-static ipu_status constant(ipu_builder *b, ipu_kernel_value value, const void *data, ipu_value *out)
+static ipu_status constant(ipu_builder *b, ipu__kernel_value value, const void *data, ipu_value *out)
 {
     ipu_model *m    = ipu__model_of(b);
     size_t     size = (size_t)ipu__op_n_elements(&value.shape) * ipu_type_size(value.type);
@@ -201,7 +201,7 @@ static bool check_boundary(ipu_model *m, const char *caller, ipu_type type, cons
         ipu__builder_fail(b, IPU_INVALID, "%s: expected a name, by which the host can reach it", caller);
     else if ((unsigned)type >= IPU_N_TYPES)
         ipu__builder_fail(b, IPU_INVALID, "%s: \"%s\": there is no type %d", caller, name, (int)type);
-    else if (ipu__builder_check_extent(caller, &(ipu_kernel_value){type, *shape}) != IPU_OK)
+    else if (ipu__builder_check_extent(caller, &(ipu__kernel_value){type, *shape}) != IPU_OK)
         ipu__builder_fail(b, IPU_INVALID, "%s (\"%s\")", ipu_message(), name);
     else if (ipu__map_find(&m->names, name, &known))
         ipu__builder_fail(b, IPU_INVALID,
@@ -210,7 +210,7 @@ static bool check_boundary(ipu_model *m, const char *caller, ipu_type type, cons
     return b->status == IPU_OK;
 }
 
-static ipu_value add_boundary(ipu_model *m, const char *caller, ipu_kernel_value type, const char *name,
+static ipu_value add_boundary(ipu_model *m, const char *caller, ipu__kernel_value type, const char *name,
                               ipu__model_value v)
 {
     ipu__text full = {0};
@@ -234,13 +234,13 @@ static const void *keep_data(ipu_model *m, ipu_type type, const ipu_shape *shape
 
 ipu_value ipu_model_input(ipu_model *m, ipu_type type, ipu_shape shape, const char *name)
 {
-    ipu_value out = add_boundary(m, __func__, (ipu_kernel_value){type, shape}, name,
+    ipu_value out = add_boundary(m, __func__, (ipu__kernel_value){type, shape}, name,
                                  (ipu__model_value){.kind = IPU__VALUE_INPUT});
     if (out.id && !ipu__push(&m->inputs, out.id)) fail_memory(m);
     return out;
 }
 
-static ipu_value add_kept(ipu_model *m, const char *caller, ipu__value_kind kind, ipu_kernel_value type,
+static ipu_value add_kept(ipu_model *m, const char *caller, ipu__value_kind kind, ipu__kernel_value type,
                           const void *initial, const char *name)
 {
     ipu_value out = add_boundary(m, caller, type, name, (ipu__model_value){.kind = kind});
@@ -252,16 +252,16 @@ static ipu_value add_kept(ipu_model *m, const char *caller, ipu__value_kind kind
 ipu_value ipu_model_parameter(ipu_model *m, ipu_type type, ipu_shape shape, const void *initial,
                               const char *name)
 {
-    ipu_kernel_value value = {type, shape};
-    ipu_value        out   = add_kept(m, __func__, IPU__VALUE_PARAMETER, value, initial, name);
+    ipu__kernel_value value = {type, shape};
+    ipu_value         out   = add_kept(m, __func__, IPU__VALUE_PARAMETER, value, initial, name);
     if (out.id && !ipu__push(&m->parameters, out.id)) fail_memory(m);
     return out;
 }
 
 ipu_value ipu_model_state(ipu_model *m, ipu_type type, ipu_shape shape, const void *initial, const char *name)
 {
-    ipu_kernel_value value = {type, shape};
-    ipu_value        out   = add_kept(m, __func__, IPU__VALUE_STATE, value, initial, name);
+    ipu__kernel_value value = {type, shape};
+    ipu_value         out   = add_kept(m, __func__, IPU__VALUE_STATE, value, initial, name);
     if (out.id && !ipu__push(&m->states, out.id)) fail_memory(m);
     return out;
 }
@@ -389,17 +389,17 @@ size_t ipu_model_n_ops(const ipu_model *m)
     return n;
 }
 
-ipu_kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op)
+ipu__kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op)
 {
-    ipu_kernel_call call = {.def          = &op->def->kernel,
-                            .attributes   = op->attributes,
-                            .n_attributes = op->n_attributes,
-                            .n_operands   = (int)(op->n_in + op->n_out)};
+    ipu__kernel_call call = {.def          = &op->def->kernel,
+                             .attributes   = op->attributes,
+                             .n_attributes = op->n_attributes,
+                             .n_operands   = (int)(op->n_in + op->n_out)};
     for (uint32_t i = 0; i < op->n_in + op->n_out; i++) {
         uint32_t                  id = i < op->n_in ? op->in[i] : op->first_out + i - op->n_in;
         const ipu__builder_value *v  = &m->base.values.at[id];
-        call.operand[i]              = (ipu_kernel_value){v->type, v->shape};
-        if (id == 0) call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        call.operand[i]              = (ipu__kernel_value){v->type, v->shape};
+        if (id == 0) call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     }
     return call;
 }

@@ -53,7 +53,7 @@ typedef enum ipu__model_op_kind { IPU__MODEL_OP, IPU__MODEL_IF, IPU__MODEL_LOOP 
 /* IF: in[0] is the condition. LOOP: in[0] is whether to begin (or 0), followed by the carried values. */
 typedef struct ipu__model_op {
     ipu__model_op_kind   kind;
-    const ipu_op_def    *def; /* OP only */
+    const ipu__op_def   *def; /* OP only */
     const ipu_attribute *attributes;
     size_t               n_attributes;
     uint32_t            *in; /* ids, 0 where absent; in the arena, may be changed by passes */
@@ -71,9 +71,9 @@ typedef struct ipu__model_op {
 typedef struct ipu__block {
     uint32_t op; /* the IF or LOOP it belongs to; IPU__NO_BLOCK for block 0 */
     uint32_t parent;
-    IPU_ARRAY(uint32_t) order;  /* ops */
-    IPU_ARRAY(uint32_t) yields; /* ids of its results */
-    uint32_t go_on;             /* LOOP: condition to continue; 0: always */
+    IPU__ARRAY(uint32_t) order;  /* ops */
+    IPU__ARRAY(uint32_t) yields; /* ids of its results */
+    uint32_t go_on;              /* LOOP: condition to continue; 0: always */
     uint32_t first_carried, n_carried, index;
     bool     is_closed;
 } ipu__block;
@@ -99,23 +99,23 @@ typedef struct ipu__alias {
 } ipu__alias;
 
 struct ipu_model {
-    ipu_builder base;                   /* first member: a model's builder is the model */
-    IPU_ARRAY(ipu__model_value) values; /* parallel to base.values */
-    IPU_ARRAY(ipu__model_op) ops;
-    IPU_ARRAY(ipu__block) blocks;
-    IPU_ARRAY(uint32_t) inputs, parameters, states; /* ids, in order of creation */
-    IPU_ARRAY(ipu__model_output) outputs;
-    IPU_ARRAY(ipu__alias) aliases;
-    IPU_ARRAY(uint32_t) losses;     /* ids of the training objectives (model/nn/train.c) */
-    IPU_ARRAY(ipu__custom) customs; /* ordered by id (model/grad/custom.c) */
-    IPU_ARRAY(uint32_t) shards;     /* ids of parameters that are a replica's part of a whole one (shard.c) */
-    IPU_ARRAY(ipu__location) locations; /* 0: unknown; file names are in the arena */
-    ipu__map files;                     /* names of source files, to locations */
-    ipu__map names;                     /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
-    uint32_t block;                     /* where new ops go */
-    uint32_t seed;                      /* id of the state that random ops draw from, or 0 */
+    ipu_builder base;                    /* first member: a model's builder is the model */
+    IPU__ARRAY(ipu__model_value) values; /* parallel to base.values */
+    IPU__ARRAY(ipu__model_op) ops;
+    IPU__ARRAY(ipu__block) blocks;
+    IPU__ARRAY(uint32_t) inputs, parameters, states; /* ids, in order of creation */
+    IPU__ARRAY(ipu__model_output) outputs;
+    IPU__ARRAY(ipu__alias) aliases;
+    IPU__ARRAY(uint32_t) losses;     /* ids of the training objectives (model/nn/train.c) */
+    IPU__ARRAY(ipu__custom) customs; /* ordered by id (model/grad/custom.c) */
+    IPU__ARRAY(uint32_t) shards; /* ids of parameters that are a replica's part of a whole one (shard.c) */
+    IPU__ARRAY(ipu__location) locations; /* 0: unknown; file names are in the arena */
+    ipu__map files;                      /* names of source files, to locations */
+    ipu__map names;                      /* of inputs, parameters, states (ids) and outputs (index | 2^31) */
+    uint32_t block;                      /* where new ops go */
+    uint32_t seed;                       /* id of the state that random ops draw from, or 0 */
     uint32_t seed_value, n_keys;
-    IPU_ARRAY(const char *) stages;       /* names, in the arena; empty: one stage */
+    IPU__ARRAY(const char *) stages;      /* names, in the arena; empty: one stage */
     ipu__stage             stage;         /* of new ops */
     uint32_t               rounding_seed; /* id of the state that seeds the rounding of updates, or 0 */
     uint32_t               loss_scale, good_steps; /* ids of states, for automatic loss scaling, or 0 */
@@ -127,8 +127,8 @@ struct ipu_model {
     bool                   has_fold_budget; /* the next two are set */
     double fold_work, fold_bytes;           /* what is left of folding's budget (pass/constant_fold.c) */
     const struct ipu__engine_def *engine;   /* optimisation target; NULL: the chip */
-    IPU_ARRAY(ipu_tensor) tensors;          /* by id, after lowering */
-    IPU_ARRAY(ipu_tensor) output_tensors;   /* by number of the output, after lowering */
+    IPU__ARRAY(ipu_tensor) tensors;         /* by id, after lowering */
+    IPU__ARRAY(ipu_tensor) output_tensors;  /* by number of the output, after lowering */
 };
 
 static inline ipu_model *ipu__model_of(ipu_builder *b) { return (ipu_model *)b; }
@@ -141,11 +141,11 @@ static inline ipu_value ipu__model_handle(const ipu_model *m, uint32_t id)
 extern const ipu__builder_class ipu__model_class;
 
 /* Adds a value of kind `v.kind` to the block being built; null after an error. `name` may be NULL. */
-ipu_value ipu__model_add_value(ipu_model *m, ipu_kernel_value type, const char *name, ipu__model_value v);
+ipu_value ipu__model_add_value(ipu_model *m, ipu__kernel_value type, const char *name, ipu__model_value v);
 /* Adds an op with its outputs at the end of the block being built: `op` supplies all but outputs, block and
  * location; `in` is copied. Fills out[0..n_out). */
 ipu_status ipu__model_add_op(ipu_model *m, const ipu__model_op *op, const uint32_t *in,
-                             const ipu_kernel_value *types, ipu_value *out);
+                             const ipu__kernel_value *types, ipu_value *out);
 
 /* Whether the block being built may use the value: it was made there or in an enclosing block, or is a
  * constant. */
@@ -158,7 +158,7 @@ uint32_t ipu__model_here(ipu_model *m);
 const char *ipu__model_where(const ipu_model *m, uint32_t location, char buffer[512]);
 
 /* The call of an op of kind OP: types and shapes of inputs and outputs, attributes. */
-ipu_kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op);
+ipu__kernel_call ipu__model_call(const ipu_model *m, const ipu__model_op *op);
 
 /* A copy with the same ids, which may be changed; names, attributes and data are shared with `m`, which must
  * outlive it. NULL if out of memory. */

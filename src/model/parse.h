@@ -22,9 +22,9 @@ typedef struct ipu__model_parser {
     ipu__map    labels; /* of values, to ids */
     int         depth;  /* of blocks */
     /* Lists being read; all are complete before a block begins. */
-    IPU_ARRAY(ipu__declared_value) declared;
-    IPU_ARRAY(ipu_value) values;
-    IPU_ARRAY(double) numbers;
+    IPU__ARRAY(ipu__declared_value) declared;
+    IPU__ARRAY(ipu_value) values;
+    IPU__ARRAY(double) numbers;
     ipu_initial initial;
     int64_t     key;
     enum { IPU__INITIAL_NONE, IPU__INITIAL_DATA, IPU__INITIAL_DRAWN } initial_form;

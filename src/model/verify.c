@@ -62,9 +62,9 @@ static ipu_status define(verifying *v, uint32_t id, ipu__value_kind kind, uint32
 
 static ipu_status verify_inference(const verifying *v, const ipu__model_op *op)
 {
-    ipu_kernel_call  call = ipu__model_call(v->m, op);
-    ipu_kernel_value out[IPU__MAX_OPERANDS];
-    int              n = ipu__op_n_out(op->def);
+    ipu__kernel_call  call = ipu__model_call(v->m, op);
+    ipu__kernel_value out[IPU__MAX_OPERANDS];
+    int               n = ipu__op_n_out(op->def);
     if ((int)op->n_in != op->def->n_in || (int)op->n_out != n)
         return fail_at(v, op->location, "an op has another number of operands than its record",
                        op->first_out);

@@ -66,7 +66,7 @@ static size_t length(piece p) { return (size_t)(p.end - p.at); }
 
 /* ---- the message without them ---- */
 
-typedef IPU_ARRAY(uint8_t) byte_list;
+typedef IPU__ARRAY(uint8_t) byte_list;
 
 typedef struct borrowed {
     size_t index; /* of the initializer */
@@ -75,7 +75,7 @@ typedef struct borrowed {
 
 typedef struct cutting {
     byte_list graph, model; /* written again */
-    IPU_ARRAY(borrowed) list;
+    IPU__ARRAY(borrowed) list;
     size_t n_tensors;
     bool   failed; /* memory */
 } cutting;

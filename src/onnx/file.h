@@ -14,10 +14,10 @@ struct ipu_onnx {
     uint8_t
         *data; /* the message as it was read, in which large tensors lie (borrow.h); NULL: they are copies */
     size_t n_data;
-    char  *name;                                   /* "resnet50.onnx", for messages */
-    char  *folder;                                 /* of external data; NULL: there is none */
-    IPU_ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
-    IPU_ARRAY(ipu_onnx_op_count) ops;
+    char  *name;                                    /* "resnet50.onnx", for messages */
+    char  *folder;                                  /* of external data; NULL: there is none */
+    IPU__ARRAY(const Ipu__ValueInfoProto *) inputs; /* of the graph, without those that have an initializer */
+    IPU__ARRAY(ipu_onnx_op_count) ops;
     size_t       n_ports;                  /* inputs and outputs of all nodes */
     ipu__hash128 hash;                     /* of the message (session_cache.c); external data are not in it */
     bool         has_hash;                 /* until an initializer is set */
@@ -25,7 +25,7 @@ struct ipu_onnx {
     ipu__arena   arena;
     /* What attributes of functions are where a call does not give them, "domain\nfunction\nname" to numbers. IR
      * version 9 has these; the onnx.proto that we build with may be older. */
-    IPU_ARRAY(Ipu__AttributeProto *) defaults;
+    IPU__ARRAY(Ipu__AttributeProto *) defaults;
     ipu__map default_index;
 };
 

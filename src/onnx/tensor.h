@@ -29,7 +29,7 @@ static inline bool ipu__tensor_is_external(const Ipu__TensorProto *t)
 
 /* All tensors of a message, those of graphs within and of functions too, after those in the list. False: out of memory;
  * ipu__array_fini in any case. */
-typedef IPU_ARRAY(Ipu__TensorProto *) ipu__tensor_list;
+typedef IPU__ARRAY(Ipu__TensorProto *) ipu__tensor_list;
 bool ipu__tensors_of(const Ipu__ModelProto *proto, ipu__tensor_list *list);
 
 #endif

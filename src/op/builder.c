@@ -164,7 +164,7 @@ ipu_value ipu_named(ipu_builder *b, ipu_value v, const char *name)
 /* ---- constants ---- */
 
 /* The graph's own rule, so that whatever is built can be lowered: a dimension of 0 does not make up for the others. */
-ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v)
+ipu_status ipu__builder_check_extent(const char *what, const ipu__kernel_value *v)
 {
     int64_t n;
     if (v->shape.rank < 0 || v->shape.rank > IPU_MAX_RANK)
@@ -178,7 +178,7 @@ ipu_status ipu__builder_check_extent(const char *what, const ipu_kernel_value *v
                      ipu__shape_str(&v->shape));
 }
 
-static ipu_value constant(ipu_builder *b, ipu_kernel_value value, const void *data)
+static ipu_value constant(ipu_builder *b, ipu__kernel_value value, const void *data)
 {
     ipu_value  out    = {b, 0};
     ipu_status status = b->class->constant(b, value, data, &out);
@@ -186,7 +186,7 @@ static ipu_value constant(ipu_builder *b, ipu_kernel_value value, const void *da
     return out;
 }
 
-static bool check_constant(ipu_builder *b, const char *caller, const ipu_kernel_value *value)
+static bool check_constant(ipu_builder *b, const char *caller, const ipu__kernel_value *value)
 {
     if (b->status != IPU_OK) return false;
     if ((unsigned)value->type >= IPU_N_TYPES)
@@ -198,7 +198,7 @@ static bool check_constant(ipu_builder *b, const char *caller, const ipu_kernel_
 
 ipu_value ipu_constant_data(ipu_builder *b, ipu_type type, ipu_shape shape, const void *data)
 {
-    ipu_kernel_value value = {type, shape};
+    ipu__kernel_value value = {type, shape};
     if (!check_constant(b, __func__, &value)) return (ipu_value){b, 0};
     if (!data && ipu__op_n_elements(&shape) > 0) {
         ipu__builder_fail(b, IPU_INVALID, "ipu_constant_data: no data for %s%s", ipu_type_name(type),
@@ -210,8 +210,8 @@ ipu_value ipu_constant_data(ipu_builder *b, ipu_type type, ipu_shape shape, cons
 
 ipu_value ipu_constant_value(ipu_builder *b, ipu_type type, ipu_shape shape, double number)
 {
-    ipu_kernel_value value = {type, shape};
-    uint64_t         bits  = 0;
+    ipu__kernel_value value = {type, shape};
+    uint64_t          bits  = 0;
     if (!check_constant(b, __func__, &value)) return (ipu_value){b, 0};
     if (!ipu__value_from_double(type, number, &bits)) {
         ipu__builder_fail(b, IPU_INVALID, "ipu_constant_value: %s cannot hold the value %.17g",
@@ -239,7 +239,7 @@ ipu_value ipu_scalar_like(ipu_builder *b, ipu_value like, double value)
 
 /* ---- emitting ---- */
 
-ipu_status ipu__builder_keep_attributes(ipu_builder *b, ipu_kernel_call *call)
+ipu_status ipu__builder_keep_attributes(ipu_builder *b, ipu__kernel_call *call)
 {
     if (call->n_attributes == 0) {
         call->attributes = NULL;
@@ -260,7 +260,7 @@ ipu_status ipu__builder_keep_attributes(ipu_builder *b, ipu_kernel_call *call)
 }
 
 /* The sentence of `infer`, with the values that were given. */
-static void fail_emit(ipu_builder *b, const ipu_op_def *op, const ipu_value *in, ipu_status status)
+static void fail_emit(ipu_builder *b, const ipu__op_def *op, const ipu_value *in, ipu_status status)
 {
     ipu__text text = {0};
     ipu__text_add(&text, "%s", ipu_message());
@@ -273,8 +273,8 @@ static void fail_emit(ipu_builder *b, const ipu_op_def *op, const ipu_value *in,
     ipu__text_fini(&text);
 }
 
-static bool take_inputs(ipu_builder *b, const ipu_op_def *op, const ipu_value *in, size_t n_in,
-                        ipu_value *all, ipu_kernel_call *call)
+static bool take_inputs(ipu_builder *b, const ipu__op_def *op, const ipu_value *in, size_t n_in,
+                        ipu_value *all, ipu__kernel_call *call)
 {
     if (n_in > (size_t)op->n_in) {
         ipu__builder_fail(b, IPU_INVALID, "%s: %zu inputs: expected at most %d", op->kernel.name, n_in,
@@ -282,10 +282,10 @@ static bool take_inputs(ipu_builder *b, const ipu_op_def *op, const ipu_value *i
         return false;
     }
     for (int i = 0; i < op->n_in; i++) {
-        const ipu_kernel_operand *operand = &op->kernel.operands[i];
-        all[i]                            = (size_t)i < n_in ? in[i] : IPU_NO_VALUE;
+        const ipu__kernel_operand *operand = &op->kernel.operands[i];
+        all[i]                             = (size_t)i < n_in ? in[i] : IPU_NO_VALUE;
         if (all[i].id == 0 && operand->optional) {
-            call->operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+            call->operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
             continue;
         }
         if (all[i].id == 0) {
@@ -294,23 +294,23 @@ static bool take_inputs(ipu_builder *b, const ipu_op_def *op, const ipu_value *i
         }
         if (!ipu__builder_has(b, op->kernel.name, all[i])) return false;
         const ipu__builder_value *value = &b->values.at[all[i].id];
-        call->operand[i]                = (ipu_kernel_value){value->type, value->shape};
+        call->operand[i]                = (ipu__kernel_value){value->type, value->shape};
     }
     return true;
 }
 
-static ipu_status infer(const ipu_op_def *op, ipu_kernel_call *call)
+static ipu_status infer(const ipu__op_def *op, ipu__kernel_call *call)
 {
     IPU_TRY(ipu__op_check_attributes(call));
-    ipu_kernel_value *out = call->operand + op->n_in;
-    for (int i = 0; i < ipu__op_n_out(op); i++) out[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    ipu__kernel_value *out = call->operand + op->n_in;
+    for (int i = 0; i < ipu__op_n_out(op); i++) out[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     IPU_TRY(op->infer(call, out));
     for (int i = 0; i < ipu__op_n_out(op); i++) IPU_TRY(ipu__builder_check_extent(op->kernel.name, &out[i]));
     call->n_operands = op->kernel.n_operands;
     return IPU_OK;
 }
 
-static bool takes_key(const ipu_op_def *op)
+static bool takes_key(const ipu__op_def *op)
 {
     for (size_t i = 0; i < op->n_attributes; i++)
         if (strcmp(op->attributes[i].name, "key") == 0) return true;
@@ -319,7 +319,7 @@ static bool takes_key(const ipu_op_def *op)
 
 /* Gives a random op a key if the call has none. A key that is given is not given again: an op that is emitted once more, as
  * gradients and parsers do, draws what it drew. False if memory ran out. */
-static bool settle_key(ipu_builder *b, const ipu_op_def *op, ipu_kernel_call *call)
+static bool settle_key(ipu_builder *b, const ipu__op_def *op, ipu__kernel_call *call)
 {
     if (!takes_key(op)) return true;
     for (size_t i = 0; i < call->n_attributes; i++) {
@@ -340,9 +340,9 @@ static bool settle_key(ipu_builder *b, const ipu_op_def *op, ipu_kernel_call *ca
     return true;
 }
 
-static const ipu_op_def *find(ipu_builder *b, const char *name)
+static const ipu__op_def *find(ipu_builder *b, const char *name)
 {
-    const ipu_op_def *op = ipu__op_find(name);
+    const ipu__op_def *op = ipu__op_find(name);
     if (op) return op;
     ipu__nearest nearest = ipu__nearest_to(name ? name : "");
     for (size_t i = 0; ipu__ops[i]; i++) ipu__nearest_try(&nearest, ipu__ops[i]->kernel.name);
@@ -351,7 +351,7 @@ static const ipu_op_def *find(ipu_builder *b, const char *name)
     return NULL;
 }
 
-static void emit(ipu_builder *b, const ipu_op_def *op, ipu_kernel_call *call, const ipu_value *in,
+static void emit(ipu_builder *b, const ipu__op_def *op, ipu__kernel_call *call, const ipu_value *in,
                  ipu_value *out)
 {
     if (!op->kernel.ref && !op->view) {
@@ -368,7 +368,7 @@ void ipu_emit(ipu_builder *b, const char *name, const ipu_attribute *attributes,
     ipu_value all_in[IPU__MAX_OPERANDS] = {{NULL, 0}}, all_out[IPU__MAX_OPERANDS];
     for (size_t i = 0; i < n_out; i++) out[i] = (ipu_value){b, 0};
     if (b->status != IPU_OK) return;
-    const ipu_op_def *op = find(b, name);
+    const ipu__op_def *op = find(b, name);
     if (!op) return;
     if (n_out > (size_t)ipu__op_n_out(op)) {
         ipu__builder_fail(b, IPU_INVALID, "%s: it has %d outputs, %zu were asked for", op->kernel.name,
@@ -379,7 +379,7 @@ void ipu_emit(ipu_builder *b, const char *name, const ipu_attribute *attributes,
         out[0] = op->join(b, attributes, n_attributes, in, n_in);
         return;
     }
-    ipu_kernel_call call = {
+    ipu__kernel_call call = {
         .def = &op->kernel, .attributes = attributes, .n_attributes = n_attributes, .n_operands = op->n_in};
     if (!take_inputs(b, op, in, n_in, all_in, &call) || !settle_key(b, op, &call)) return;
     ipu_status status = infer(op, &call);

@@ -9,7 +9,7 @@ typedef struct graph_builder {
     ipu_builder base;
     ipu_graph  *g;
     ipu_program program;
-    IPU_ARRAY(ipu_tensor) tensors; /* by id; 0 unused */
+    IPU__ARRAY(ipu_tensor) tensors; /* by id; 0 unused */
 } graph_builder;
 
 static graph_builder *self(ipu_builder *b) { return (graph_builder *)b; }
@@ -30,8 +30,8 @@ static ipu_status add(graph_builder *gb, ipu_tensor t, ipu_value *out)
     return gb->base.status;
 }
 
-static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_call *call, const ipu_value *in,
-                       ipu_value *out)
+static ipu_status emit(ipu_builder *b, const ipu__op_def *op, const ipu__kernel_call *call,
+                       const ipu_value *in, ipu_value *out)
 {
     graph_builder *gb = self(b);
     ipu_tensor     operands[IPU__MAX_OPERANDS];
@@ -48,7 +48,7 @@ static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_ca
     return IPU_OK;
 }
 
-static ipu_status constant(ipu_builder *b, ipu_kernel_value value, const void *data, ipu_value *out)
+static ipu_status constant(ipu_builder *b, ipu__kernel_value value, const void *data, ipu_value *out)
 {
     graph_builder *gb = self(b);
     ipu_tensor     t  = ipu_graph_add_constant(gb->g, value.type, value.shape, data, NULL);

@@ -28,9 +28,9 @@ typedef struct call_input {
 } call_input;
 
 typedef struct call_made {
-    ipu_kernel_call call;
-    void           *data[IPU__MAX_OPERANDS];
-    size_t          bytes[IPU__MAX_OPERANDS];
+    ipu__kernel_call call;
+    void            *data[IPU__MAX_OPERANDS];
+    size_t           bytes[IPU__MAX_OPERANDS];
 } call_made;
 
 static inline void call_store(ipu_type type, void *data, int64_t i, double value)
@@ -51,9 +51,9 @@ static inline double call_load(ipu_type type, const void *data, int64_t i)
 static inline call_made call_make(const char *op, const ipu_attribute *attributes, size_t n_attributes,
                                   const call_input *in, size_t n_in, ipu_type type)
 {
-    const ipu_op_def *def  = ipu__op_find(op);
-    call_made         made = {.call = {.attributes = attributes, .n_attributes = n_attributes}};
-    uint32_t          seed = 1;
+    const ipu__op_def *def  = ipu__op_find(op);
+    call_made          made = {.call = {.attributes = attributes, .n_attributes = n_attributes}};
+    uint32_t           seed = 1;
     assert_non_null(def);
     made.call.def        = &def->kernel;
     made.call.n_operands = def->n_in;
@@ -63,7 +63,7 @@ static inline call_made call_make(const char *op, const ipu_attribute *attribute
         ipu_type                wide = type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
         ipu_type own         = from->type == IPU_FLOAT ? type : from->type == IPU_DOUBLE ? wide : from->type;
         int64_t  n           = ipu__op_n_elements(&from->shape);
-        made.call.operand[k] = (ipu_kernel_value){own, from->shape};
+        made.call.operand[k] = (ipu__kernel_value){own, from->shape};
         made.bytes[k]        = (size_t)n * ipu_type_size(own);
         made.data[k]         = aligned_alloc(64, (made.bytes[k] + 64) / 64 * 64);
         assert_non_null(made.data[k]);
@@ -80,9 +80,9 @@ static inline call_made call_make(const char *op, const ipu_attribute *attribute
         fail_msg("%s", ipu_message());
     made.call.n_operands = def->kernel.n_operands;
     for (int k = def->n_in; k < def->kernel.n_operands; k++) {
-        const ipu_kernel_value *v = &made.call.operand[k];
-        made.bytes[k]             = (size_t)ipu__op_n_elements(&v->shape) * ipu_type_size(v->type);
-        made.data[k]              = aligned_alloc(64, (made.bytes[k] + 64) / 64 * 64);
+        const ipu__kernel_value *v = &made.call.operand[k];
+        made.bytes[k]              = (size_t)ipu__op_n_elements(&v->shape) * ipu_type_size(v->type);
+        made.data[k]               = aligned_alloc(64, (made.bytes[k] + 64) / 64 * 64);
         assert_non_null(made.data[k]);
         memset(made.data[k], 0xff, made.bytes[k]);
     }
@@ -95,12 +95,12 @@ static inline void call_free(call_made *made)
 }
 
 typedef struct call_part {
-    const ipu_kernel_call *call;
-    const ipu__cpu_impl   *impl;
-    void *const           *operand;
-    void                  *state, *scratch;
-    int                    part, n_parts;
-    ipu_status             status;
+    const ipu__kernel_call *call;
+    const ipu__cpu_impl    *impl;
+    void *const            *operand;
+    void                   *state, *scratch;
+    int                     part, n_parts;
+    ipu_status              status;
 } call_part;
 
 static inline void *call_run_part(void *data)
@@ -111,7 +111,7 @@ static inline void *call_run_part(void *data)
 }
 
 /* Two parts run concurrently on threads; more run one after another, the last first. */
-static inline void call_run(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *const *operand,
+static inline void call_run(const ipu__kernel_call *call, const ipu__cpu_impl *impl, void *const *operand,
                             int n_parts)
 {
     enum { MOST = 8 };
@@ -142,7 +142,7 @@ static inline double call_slack(ipu_type type)
     return type == IPU_BFLOAT16 ? 0x1p-7 : type == IPU_HALF ? 0x1p-9 : type == IPU_DOUBLE ? 1e-12 : 1e-5;
 }
 
-static inline void call_compare(const ipu_kernel_call *call, const char *what, int k, const void *found,
+static inline void call_compare(const ipu__kernel_call *call, const char *what, int k, const void *found,
                                 const void *expected, double size)
 {
     ipu_type type = call->operand[k].type;
@@ -159,10 +159,10 @@ static inline void call_compare(const ipu_kernel_call *call, const char *what, i
  * of parts makes no difference. `size` is the magnitude of the numbers that make up results. */
 static inline void call_check_parts(call_made *made, double size, bool same_bits)
 {
-    static const int  parts[] = {1, 2, 5};
-    ipu_kernel_call  *call    = &made->call;
-    const ipu_op_def *op      = ipu__op_of(call->def);
-    void             *found[3][IPU__MAX_OPERANDS];
+    static const int   parts[] = {1, 2, 5};
+    ipu__kernel_call  *call    = &made->call;
+    const ipu__op_def *op      = ipu__op_of(call->def);
+    void              *found[3][IPU__MAX_OPERANDS];
     call->def->ref(call, made->data);
     ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
     for (int i = 0; i < all.n; i++) {
@@ -173,7 +173,7 @@ static inline void call_check_parts(call_made *made, double size, bool same_bits
                 found[p][k] = aligned_alloc(64, (made->bytes[k] + 64) / 64 * 64);
                 assert_non_null(found[p][k]);
                 memcpy(found[p][k], made->data[k], made->bytes[k]);
-                if (call->def->operands[k].access == IPU_ACCESS_WRITE)
+                if (call->def->operands[k].access == IPU__ACCESS_WRITE)
                     memset(found[p][k], 0xff, made->bytes[k]);
             }
         for (int p = 0; p < 3; p++) {

@@ -14,19 +14,19 @@
 
 enum { IN = IPU_HOST_MOST_INPUTS, OUT = IPU_HOST_MOST_OUTPUTS };
 
-static ipu_array array_of(const ipu_kernel_call *call, void *const *operand, int i)
+static ipu_array array_of(const ipu__kernel_call *call, void *const *operand, int i)
 {
     return (ipu_array){call->operand[i].type, call->operand[i].shape, operand[i]};
 }
 
-static double host_work(const ipu_kernel_call *call)
+static double host_work(const ipu__kernel_call *call)
 {
     (void)call;
     return 1; /* on tiles there is none, and it is not split */
 }
 
 /* To the host and back at the rate of its link, which all tiles share. */
-static ipu_status host_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status host_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t bytes = 0;
     for (int i = 0; i < call->n_operands; i++)
@@ -41,7 +41,7 @@ static ipu_status host_plan(const ipu_kernel_call *call, const ipu_target *targe
 /* ---- host_call ---- */
 
 /* Those that were given, or all up to the last that is there. */
-static int n_inputs(const ipu_kernel_call *call)
+static int n_inputs(const ipu__kernel_call *call)
 {
     int n = (int)ipu__op_int(call, "inputs");
     for (int i = 0; i < IN && ipu__op_int(call, "inputs") == 0; i++)
@@ -77,13 +77,13 @@ static ipu_status read_shape(const int64_t **at, size_t *n, ipu_shape *out)
 }
 
 /* What the attributes say, or what the inputs are. */
-static ipu_status outputs(const ipu_kernel_call *call, ipu_kernel_value *out, int *n_out)
+static ipu_status outputs(const ipu__kernel_call *call, ipu__kernel_value *out, int *n_out)
 {
     size_t         n;
     const int64_t *shapes = ipu__op_ints(call, "shapes", &n);
     const char    *types  = ipu__op_text(call, "types");
     *n_out                = 0;
-    for (int i = 0; i < OUT; i++) out[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    for (int i = 0; i < OUT; i++) out[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     if (!*types) {
         *n_out = n_inputs(call) < OUT ? n_inputs(call) : OUT;
         memcpy(out, call->operand, (size_t)*n_out * sizeof *out);
@@ -98,7 +98,7 @@ static ipu_status outputs(const ipu_kernel_call *call, ipu_kernel_value *out, in
     return n == 0 ? IPU_OK : ipu__fail(IPU_INVALID, "host_call: \"shapes\" has more shapes than \"types\"");
 }
 
-static ipu_status call_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status call_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int n_out, n_in = n_inputs(call);
     if (n_in < 0 || n_in > IN)
@@ -106,11 +106,11 @@ static ipu_status call_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return outputs(call, out, &n_out);
 }
 
-static ipu_status call_function(const ipu_kernel_call *call, void *const *operand)
+static ipu_status call_function(const ipu__kernel_call *call, void *const *operand)
 {
-    ipu_array        in[IN], out[OUT];
-    ipu_kernel_value made[OUT];
-    int              n_in = n_inputs(call), n_out = 0;
+    ipu_array         in[IN], out[OUT];
+    ipu__kernel_value made[OUT];
+    int               n_in = n_inputs(call), n_out = 0;
     IPU_TRY(outputs(call, made, &n_out));
     for (int i = 0; i < n_in; i++) in[i] = array_of(call, operand, i);
     for (int i = 0; i < n_out; i++) out[i] = array_of(call, operand, IN + i);
@@ -118,7 +118,7 @@ static ipu_status call_function(const ipu_kernel_call *call, void *const *operan
 }
 
 /* Of checking mode. What fails leaves zeros. */
-static void call_ref(const ipu_kernel_call *call, void *const *operand)
+static void call_ref(const ipu__kernel_call *call, void *const *operand)
 {
     if (call_function(call, operand) == IPU_OK) return;
     for (int i = IN; i < IN + OUT; i++) {
@@ -127,20 +127,20 @@ static void call_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static ipu_status call_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+static ipu_status call_prepare(const ipu__kernel_call *call, int n_parts, void **state)
 {
     (void)n_parts, (void)state;
     return ipu__host_find(ipu__op_text(call, "function"));
 }
 
-static ipu_status call_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status call_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state, (void)scratch, (void)n_parts;
     return part == 0 ? call_function(call, operand) : IPU_OK;
 }
 
-static ipu_status call_examine(const ipu_kernel_call *call, void *const *operand)
+static ipu_status call_examine(const ipu__kernel_call *call, void *const *operand)
 {
     (void)operand;
     return ipu__host_find(ipu__op_text(call, "function"));
@@ -152,7 +152,7 @@ static const ipu__cpu_impl call_implementations[] = {
     {.head = {"host", ipu__op_fits_always}, .prepare = call_prepare, .release = release, .run = call_run},
 };
 
-static const ipu_kernel_operand call_operands[] = {
+static const ipu__kernel_operand call_operands[] = {
     IPU__OPTIONAL("x0"),  IPU__OPTIONAL("x1"),  IPU__OPTIONAL("x2"),  IPU__OPTIONAL("x3"),
     IPU__OPTIONAL("x4"),  IPU__OPTIONAL("x5"),  IPU__OPTIONAL("x6"),  IPU__OPTIONAL("x7"),
     IPU__OPTIONAL("x8"),  IPU__OPTIONAL("x9"),  IPU__OPTIONAL("x10"), IPU__OPTIONAL("x11"),
@@ -184,7 +184,7 @@ static const char *const call_samples[] = {
     "float[300,100]; function=copy",
     NULL};
 
-const ipu_op_def ipu__op_host_call = {
+const ipu__op_def ipu__op_host_call = {
     .kernel       = {.name            = "host_call",
                      .operands        = call_operands,
                      .n_operands      = IN + OUT,
@@ -209,13 +209,13 @@ const ipu_op_def ipu__op_host_call = {
 
 enum { X, Y };
 
-static ipu_status show_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status show_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     *out = call->operand[X];
     return IPU_OK;
 }
 
-static ipu_status show(const ipu_kernel_call *call, void *const *operand)
+static ipu_status show(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_array   x        = array_of(call, operand, X);
     const char *function = ipu__op_text(call, "function");
@@ -224,27 +224,27 @@ static ipu_status show(const ipu_kernel_call *call, void *const *operand)
     return IPU_OK;
 }
 
-static void show_ref(const ipu_kernel_call *call, void *const *operand)
+static void show_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_array x = array_of(call, operand, X);
     if (show(call, operand) != IPU_OK && operand[X] != operand[Y])
         memcpy(operand[Y], operand[X], ipu_array_bytes(&x));
 }
 
-static ipu_status show_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+static ipu_status show_prepare(const ipu__kernel_call *call, int n_parts, void **state)
 {
     const char *function = ipu__op_text(call, "function");
     (void)n_parts, (void)state;
     return *function ? ipu__host_find(function) : IPU_OK;
 }
 
-static ipu_status show_examine(const ipu_kernel_call *call, void *const *operand)
+static ipu_status show_examine(const ipu__kernel_call *call, void *const *operand)
 {
     (void)operand;
     return show_prepare(call, 1, NULL);
 }
 
-static ipu_status show_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status show_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state, (void)scratch, (void)n_parts;
@@ -257,7 +257,7 @@ static void show_grad(ipu__gradient *g)
     g->d_in[X]           = ipu_host_show(g->b, g->d_out[0], function, NULL);
 }
 
-static const ipu_kernel_operand show_operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("y", X)};
+static const ipu__kernel_operand show_operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("y", X)};
 
 static const ipu__cpu_impl show_implementations[] = {
     {.head = {"host", ipu__op_fits_always}, .prepare = show_prepare, .release = release, .run = show_run},
@@ -277,7 +277,7 @@ static const ipu_op_attribute show_attributes[] = {
 static const char *const show_samples[] = {"float[3,5]; function=copy gradient_function=copy", "float[40]",
                                            "int32[4]; function=copy", "float[0,3]; function=copy", NULL};
 
-const ipu_op_def ipu__op_host_show = {
+const ipu__op_def ipu__op_host_show = {
     .kernel       = {.name            = "host_show",
                      .operands        = show_operands,
                      .n_operands      = 2,

@@ -15,7 +15,7 @@ typedef struct entry {
 } entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static IPU_ARRAY(entry) entries;
+static IPU__ARRAY(entry) entries;
 static _Thread_local bool has_said; /* whether the function that is being called called ipu_host_fail */
 
 /* ---- the one that is always there ---- */

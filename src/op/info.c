@@ -30,18 +30,18 @@ static const char *const none[] = {NULL};
 static void make_lists(void)
 {
     for (size_t i = 0; i < N_OPS; i++) {
-        const ipu_op_def *op   = ipu__ops[i];
-        lists            *list = &all_lists[i];
+        const ipu__op_def *op   = ipu__ops[i];
+        lists             *list = &all_lists[i];
         for (int k = 0; k < op->kernel.n_operands; k++) {
-            const ipu_kernel_operand *operand = &op->kernel.operands[k];
-            const char              **to = k < op->n_in ? &list->inputs[k] : &list->outputs[k - op->n_in];
-            *to                          = operand->name;
+            const ipu__kernel_operand *operand = &op->kernel.operands[k];
+            const char               **to = k < op->n_in ? &list->inputs[k] : &list->outputs[k - op->n_in];
+            *to                           = operand->name;
             if (!operand->optional) continue;
             snprintf(optional_names[i][k], NAME_BYTES, "%s?", operand->name);
             *to = optional_names[i][k];
         }
         int n = 0;
-        for (const ipu_kernel_impls *impls = op->kernel.implementations; impls && impls->engine; impls++)
+        for (const ipu__kernel_impls *impls = op->kernel.implementations; impls && impls->engine; impls++)
             for (int k = 0; k < impls->n && n < MOST_IMPLEMENTATIONS; k++)
                 list->implementations[n++] = ipu__kernel_impl_at(impls, k)->name;
     }
@@ -55,19 +55,19 @@ ipu_status ipu_op_info_at(size_t i, ipu_op_info *out)
     if (i >= N_OPS)
         return ipu__fail(IPU_NOT_FOUND, "ipu_op_info_at: there is no op %zu: expected 0 to %d", i, N_OPS - 1);
     pthread_once(&once, make_lists);
-    const ipu_op_def *op = ipu__ops[i];
-    *out                 = (ipu_op_info){.name            = op->kernel.name,
-                                         .family          = op->family,
-                                         .summary         = op->summary,
-                                         .inputs          = all_lists[i].inputs,
-                                         .outputs         = all_lists[i].outputs,
-                                         .attributes      = op->attributes,
-                                         .n_attributes    = op->n_attributes,
-                                         .has_gradient    = op->grad || op->compose,
-                                         .is_composite    = !op->kernel.ref && !op->view,
-                                         .is_view         = op->view != NULL,
-                                         .samples         = op->samples ? op->samples : none,
-                                         .implementations = all_lists[i].implementations};
+    const ipu__op_def *op = ipu__ops[i];
+    *out                  = (ipu_op_info){.name            = op->kernel.name,
+                                          .family          = op->family,
+                                          .summary         = op->summary,
+                                          .inputs          = all_lists[i].inputs,
+                                          .outputs         = all_lists[i].outputs,
+                                          .attributes      = op->attributes,
+                                          .n_attributes    = op->n_attributes,
+                                          .has_gradient    = op->grad || op->compose,
+                                          .is_composite    = !op->kernel.ref && !op->view,
+                                          .is_view         = op->view != NULL,
+                                          .samples         = op->samples ? op->samples : none,
+                                          .implementations = all_lists[i].implementations};
     return IPU_OK;
 }
 

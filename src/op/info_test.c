@@ -23,8 +23,8 @@ static void test_every_op_is_described(void **state)
     (void)state;
     assert_true(ipu_n_ops() > 0);
     for (size_t i = 0; i < ipu_n_ops(); i++) {
-        ipu_op_info       info, found;
-        const ipu_op_def *op = ipu__ops[i];
+        ipu_op_info        info, found;
+        const ipu__op_def *op = ipu__ops[i];
         assert_int_equal(ipu_op_info_at(i, &info), IPU_OK);
         assert_ptr_equal(info.name, op->kernel.name);
         assert_int_equal(length(info.inputs), op->n_in);

@@ -10,28 +10,28 @@
 #include "base/text.h"
 #include "graph/graph.h"
 
-const ipu_op_def *const ipu__ops[] = {
+const ipu__op_def *const ipu__ops[] = {
 #define OP(name) &ipu__op_##name,
 #include "op/ops.inc"
 #undef OP
     NULL};
 
-const ipu_op_def *ipu__op_find(const char *name)
+const ipu__op_def *ipu__op_find(const char *name)
 {
-    const ipu_kernel_def *kernel = ipu__kernel_find(name);
+    const ipu__kernel_def *kernel = ipu__kernel_find(name);
     return kernel ? ipu__op_of(kernel) : NULL;
 }
 
 /* ---- attributes ---- */
 
-static const ipu_op_attribute *declared(const ipu_op_def *op, const char *name)
+static const ipu_op_attribute *declared(const ipu__op_def *op, const char *name)
 {
     for (size_t i = 0; name && i < op->n_attributes; i++)
         if (strcmp(op->attributes[i].name, name) == 0) return &op->attributes[i];
     return NULL;
 }
 
-static ipu_status fail_unknown(const ipu_op_def *op, const char *name)
+static ipu_status fail_unknown(const ipu__op_def *op, const char *name)
 {
     const char *own = op->kernel.name;
     if (op->n_attributes == 0)
@@ -52,9 +52,9 @@ static bool kind_fits(ipu_attribute_kind want, ipu_attribute_kind found)
     return want == found || (want == IPU_ATTRIBUTE_FLOAT && found == IPU_ATTRIBUTE_INT);
 }
 
-ipu_status ipu__op_check_attributes(const ipu_kernel_call *call)
+ipu_status ipu__op_check_attributes(const ipu__kernel_call *call)
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     for (size_t i = 0; i < call->n_attributes; i++) {
         const ipu_attribute    *a    = &call->attributes[i];
         const ipu_op_attribute *want = declared(op, a->name);
@@ -75,36 +75,36 @@ ipu_status ipu__op_check_attributes(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-static double otherwise(const ipu_kernel_call *call, const char *name)
+static double otherwise(const ipu__kernel_call *call, const char *name)
 {
     const ipu_op_attribute *a = declared(ipu__op_of(call->def), name);
-    IPU_ASSERT(a);
+    IPU__ASSERT(a);
     return a ? a->otherwise : 0;
 }
 
-int64_t ipu__op_int(const ipu_kernel_call *call, const char *name)
+int64_t ipu__op_int(const ipu__kernel_call *call, const char *name)
 {
     const ipu_attribute *a = ipu__attribute_find(call, name);
     return a ? a->i : (int64_t)otherwise(call, name);
 }
 
-double ipu__op_float(const ipu_kernel_call *call, const char *name)
+double ipu__op_float(const ipu__kernel_call *call, const char *name)
 {
     const ipu_attribute *a = ipu__attribute_find(call, name);
     if (!a) return otherwise(call, name);
     return a->kind == IPU_ATTRIBUTE_INT ? (double)a->i : a->f;
 }
 
-const char *ipu__op_text(const ipu_kernel_call *call, const char *name)
+const char *ipu__op_text(const ipu__kernel_call *call, const char *name)
 {
     const ipu_attribute *a = ipu__attribute_find(call, name);
     if (a) return a->text;
     const ipu_op_attribute *want = declared(ipu__op_of(call->def), name);
-    IPU_ASSERT(want);
+    IPU__ASSERT(want);
     return want ? want->text_otherwise : NULL;
 }
 
-const int64_t *ipu__op_ints(const ipu_kernel_call *call, const char *name, size_t *n)
+const int64_t *ipu__op_ints(const ipu__kernel_call *call, const char *name, size_t *n)
 {
     const ipu_attribute *a = ipu__attribute_find(call, name);
     *n                     = a ? a->n_ints : 0;
@@ -113,11 +113,11 @@ const int64_t *ipu__op_ints(const ipu_kernel_call *call, const char *name, size_
 
 /* ---- checking a call ---- */
 
-static const char *operand_name(const ipu_kernel_call *call, int i) { return call->def->operands[i].name; }
+static const char *operand_name(const ipu__kernel_call *call, int i) { return call->def->operands[i].name; }
 
-static ipu_status check_operands(const ipu_kernel_call *call)
+static ipu_status check_operands(const ipu__kernel_call *call)
 {
-    const ipu_kernel_def *def = call->def;
+    const ipu__kernel_def *def = call->def;
     if (call->n_operands != def->n_operands) {
         ipu__text names = {0};
         for (int i = 0; i < def->n_operands; i++)
@@ -133,20 +133,20 @@ static ipu_status check_operands(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-ipu_status ipu__op_check(const ipu_kernel_call *call)
+ipu_status ipu__op_check(const ipu__kernel_call *call)
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     IPU_TRY(check_operands(call));
     if (!op->kernel.ref)
         return ipu__fail(IPU_INVALID, "%s is not a kernel: emit it with a builder (ipu/builder.h)",
                          op->kernel.name);
     IPU_TRY(ipu__op_check_attributes(call));
-    ipu_kernel_value want[IPU__MAX_OPERANDS];
+    ipu__kernel_value want[IPU__MAX_OPERANDS];
     /* Where inputs do not tell an output's type, infer takes what it is given there. */
     memcpy(want, call->operand + op->n_in, (size_t)ipu__op_n_out(op) * sizeof *want);
     IPU_TRY(op->infer(call, want));
     for (int i = 0; i < ipu__op_n_out(op); i++) {
-        const ipu_kernel_value *found = &call->operand[op->n_in + i];
+        const ipu__kernel_value *found = &call->operand[op->n_in + i];
         if (found->type == want[i].type && ipu__shape_equal(&found->shape, &want[i].shape)) continue;
         return ipu__fail(IPU_INVALID, "%s: output \"%s\" must be %s%s, found %s%s", op->kernel.name,
                          operand_name(call, op->n_in + i), ipu_type_name(want[i].type),
@@ -165,40 +165,40 @@ bool ipu__op_is_floating(ipu_type type)
 
 bool ipu__op_is_integer(ipu_type type) { return type != IPU_BOOL && !ipu__op_is_floating(type); }
 
-static ipu_status fail_type(const ipu_kernel_call *call, int i, const char *want)
+static ipu_status fail_type(const ipu__kernel_call *call, int i, const char *want)
 {
     return ipu__fail(IPU_INVALID, "%s: \"%s\" must be %s, found %s%s", call->def->name, operand_name(call, i),
                      want, ipu_type_name(call->operand[i].type), ipu__shape_str(&call->operand[i].shape));
 }
 
-ipu_status ipu__op_want_floating(const ipu_kernel_call *call, int i)
+ipu_status ipu__op_want_floating(const ipu__kernel_call *call, int i)
 {
     return ipu__op_is_floating(call->operand[i].type) ? IPU_OK
                                                       : fail_type(call, i, "half, bfloat16, float or double");
 }
 
-ipu_status ipu__op_want_integer(const ipu_kernel_call *call, int i)
+ipu_status ipu__op_want_integer(const ipu__kernel_call *call, int i)
 {
     ipu_type type = call->operand[i].type;
     bool     ok   = type == IPU_INT32 || type == IPU_INT64 || type == IPU_UINT32;
     return ok ? IPU_OK : fail_type(call, i, "int32, int64 or uint32");
 }
 
-ipu_status ipu__op_want_type(const ipu_kernel_call *call, int i, ipu_type type)
+ipu_status ipu__op_want_type(const ipu__kernel_call *call, int i, ipu_type type)
 {
     return call->operand[i].type == type ? IPU_OK : fail_type(call, i, ipu_type_name(type));
 }
 
-ipu_status ipu__op_want_same_type(const ipu_kernel_call *call, int a, int b)
+ipu_status ipu__op_want_same_type(const ipu__kernel_call *call, int a, int b)
 {
-    const ipu_kernel_value *x = &call->operand[a], *y = &call->operand[b];
+    const ipu__kernel_value *x = &call->operand[a], *y = &call->operand[b];
     if (x->type == y->type) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: \"%s\" and \"%s\" must have one type, found %s%s and %s%s: cast one",
                      call->def->name, operand_name(call, a), operand_name(call, b), ipu_type_name(x->type),
                      ipu__shape_str(&x->shape), ipu_type_name(y->type), ipu__shape_str(&y->shape));
 }
 
-ipu_status ipu__op_want_rank(const ipu_kernel_call *call, int i, int least, int most)
+ipu_status ipu__op_want_rank(const ipu__kernel_call *call, int i, int least, int most)
 {
     int rank = call->operand[i].shape.rank;
     if (rank >= least && rank <= most) return IPU_OK;
@@ -211,7 +211,7 @@ ipu_status ipu__op_want_rank(const ipu_kernel_call *call, int i, int least, int 
                      ipu__shape_str(&call->operand[i].shape));
 }
 
-ipu_status ipu__op_want_shape(const ipu_kernel_call *call, int i, const ipu_shape *shape)
+ipu_status ipu__op_want_shape(const ipu__kernel_call *call, int i, const ipu_shape *shape)
 {
     if (ipu__shape_equal(&call->operand[i].shape, shape)) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: \"%s\" must have shape %s, found %s%s", call->def->name,
@@ -219,7 +219,7 @@ ipu_status ipu__op_want_shape(const ipu_kernel_call *call, int i, const ipu_shap
                      ipu__shape_str(&call->operand[i].shape));
 }
 
-static ipu_status fix_axis(const ipu_kernel_call *call, const char *name, int64_t axis, int rank, int *out)
+static ipu_status fix_axis(const ipu__kernel_call *call, const char *name, int64_t axis, int rank, int *out)
 {
     if (axis < -rank || axis >= rank)
         return ipu__fail(IPU_INVALID, "%s: %s = %lld is out of range for rank %d: expected %d to %d",
@@ -228,12 +228,12 @@ static ipu_status fix_axis(const ipu_kernel_call *call, const char *name, int64_
     return IPU_OK;
 }
 
-ipu_status ipu__op_axis(const ipu_kernel_call *call, const char *name, int rank, int *axis)
+ipu_status ipu__op_axis(const ipu__kernel_call *call, const char *name, int rank, int *axis)
 {
     return fix_axis(call, name, ipu__op_int(call, name), rank, axis);
 }
 
-ipu_status ipu__op_axes(const ipu_kernel_call *call, const char *name, int rank, bool mask[IPU_MAX_RANK])
+ipu_status ipu__op_axes(const ipu__kernel_call *call, const char *name, int rank, bool mask[IPU_MAX_RANK])
 {
     size_t         n;
     const int64_t *axes = ipu__op_ints(call, name, &n);
@@ -248,7 +248,7 @@ ipu_status ipu__op_axes(const ipu_kernel_call *call, const char *name, int rank,
     return IPU_OK;
 }
 
-static ipu_status fail_broadcast(const ipu_kernel_call *call, int i, const ipu_shape *others)
+static ipu_status fail_broadcast(const ipu__kernel_call *call, int i, const ipu_shape *others)
 {
     return ipu__fail(IPU_INVALID,
                      "%s: \"%s\" %s%s does not broadcast with %s: dimensions, counted from the last, must be "
@@ -257,7 +257,7 @@ static ipu_status fail_broadcast(const ipu_kernel_call *call, int i, const ipu_s
                      ipu__shape_str(&call->operand[i].shape), ipu__shape_str(others));
 }
 
-ipu_status ipu__op_broadcast(const ipu_kernel_call *call, int n, ipu_shape *out)
+ipu_status ipu__op_broadcast(const ipu__kernel_call *call, int n, ipu_shape *out)
 {
     ipu_shape sofar = IPU_SCALAR;
     for (int i = 0; i < n; i++) {
@@ -276,7 +276,7 @@ ipu_status ipu__op_broadcast(const ipu_kernel_call *call, int n, ipu_shape *out)
     return IPU_OK;
 }
 
-ipu_status ipu__op_made(const ipu_kernel_call *call, ipu_kernel_value *out)
+ipu_status ipu__op_made(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool is_step = call->n_operands == call->def->n_operands;
     if (is_step && !ipu__attribute_find(call, "shape") && !ipu__attribute_find(call, "type")) return IPU_OK;
@@ -286,7 +286,7 @@ ipu_status ipu__op_made(const ipu_kernel_call *call, ipu_kernel_value *out)
     if (n > IPU_MAX_RANK)
         return ipu__fail(IPU_INVALID, "%s: shape has %zu dimensions: expected at most %d", call->def->name, n,
                          IPU_MAX_RANK);
-    *out = (ipu_kernel_value){ipu_type_find(type), {.rank = (int)n}};
+    *out = (ipu__kernel_value){ipu_type_find(type), {.rank = (int)n}};
     if (out->type == IPU_N_TYPES)
         return ipu__fail(IPU_INVALID, "%s: there is no type \"%s\"", call->def->name, type);
     for (size_t i = 0; i < n; i++) out->shape.dim[i] = dims[i];
@@ -307,7 +307,7 @@ int64_t ipu__op_n_elements(const ipu_shape *shape)
     return n;
 }
 
-bool ipu__op_fits_always(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__op_fits_always(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)call, (void)machine, (void)n_parts;
     return true;
@@ -337,7 +337,7 @@ double ipu__op_loop_cycles(const ipu__op_loop *loop, double n, double launch_cyc
     return launch_cycles + n_workers * (loop->start + loops * loop->loop_cycles);
 }
 
-void ipu__op_add_plan(const ipu_kernel_plan *more, ipu_kernel_plan *out)
+void ipu__op_add_plan(const ipu__kernel_plan *more, ipu__kernel_plan *out)
 {
     out->cycles += more->cycles;
     out->bytes_received += more->bytes_received;
@@ -347,9 +347,9 @@ void ipu__op_add_plan(const ipu_kernel_plan *more, ipu_kernel_plan *out)
 }
 
 ipu_status ipu__op_plan_loop(const ipu__op_loop *loop, int64_t n, int64_t grain, const ipu_target *target,
-                             ipu_kernel_plan *out)
+                             ipu__kernel_plan *out)
 {
-    *out = (ipu_kernel_plan){0};
+    *out = (ipu__kernel_plan){0};
     if (n == 0) return IPU_OK;
     double launch_cycles;
     IPU_TRY(ipu__op_constant(target, "compute_set_launch_cycles", &launch_cycles));

@@ -13,13 +13,13 @@
 
 /* The gradient of one op, emitted as ops. */
 typedef struct ipu__gradient {
-    ipu_builder           *b;
-    const ipu_kernel_call *call; /* attributes, types and shapes, outputs included */
-    const ipu_value       *in;   /* null where absent */
-    const ipu_value       *out;
-    const ipu_value       *d_out;  /* of each output; null if nothing depends on it */
-    const bool            *wanted; /* which of d_in are requested */
-    ipu_value             *d_in;   /* initially null; stays null without dependence */
+    ipu_builder            *b;
+    const ipu__kernel_call *call; /* attributes, types and shapes, outputs included */
+    const ipu_value        *in;   /* null where absent */
+    const ipu_value        *out;
+    const ipu_value        *d_out;  /* of each output; null if nothing depends on it */
+    const bool             *wanted; /* which of d_in are requested */
+    ipu_value              *d_in;   /* initially null; stays null without dependence */
 } ipu__gradient;
 
 struct ipu__replicas;
@@ -71,13 +71,13 @@ typedef struct ipu__op_batch {
 /* conv: IPU__BATCH({IPU__AXIS_0, IPU__SHARED, IPU__SHARED}, {IPU__AXIS_0}) */
 #define IPU__BATCH(...) (&(const ipu__op_batch){__VA_ARGS__})
 
-typedef struct ipu_op_def {
+typedef struct ipu__op_def {
     /* Name, operands (inputs first), ref, work, plan, implementations. `check` is ipu__op_check, which calls
      * `infer`. If `ref` is NULL there is no kernel: it is a view or a composition. */
-    ipu_kernel_def kernel;
-    int            n_in;
-    const char    *family, *summary;
-    unsigned       flags;
+    ipu__kernel_def kernel;
+    int             n_in;
+    const char     *family, *summary;
+    unsigned        flags;
 
     const ipu_op_attribute *attributes;
     size_t                  n_attributes;
@@ -85,14 +85,14 @@ typedef struct ipu_op_def {
     /* Types and shapes of the outputs, from call->operand[0..n_in) and the attributes (whose names and kinds
      * have been checked); or ipu__fail with what was expected and found. Required. The caller checks for
      * overflowing element counts. */
-    ipu_status (*infer)(const ipu_kernel_call *call, ipu_kernel_value *out);
+    ipu_status (*infer)(const ipu__kernel_call *call, ipu__kernel_value *out);
 
     /* NULL: derived from `compose` if there is one, otherwise requesting it is an error. */
     void (*grad)(ipu__gradient *g);
 
     /* The same computation as other ops: required if there is no kernel, otherwise used for second
      * derivatives and tests. Fills out[0..n_out). */
-    void (*compose)(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+    void (*compose)(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out);
 
     /* Emits it for more inputs than it has operands, as several ops; NULL: too many are an error. For ops
      * with one output. */
@@ -101,15 +101,15 @@ typedef struct ipu_op_def {
 
     /* The output as a view of the inputs (null where absent): no kernel, nothing moves. For ops with one
      * output. */
-    ipu_tensor (*view)(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in);
+    ipu_tensor (*view)(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in);
 
     /* Simplifications beyond flags (op/simplify.h): the output is one of the inputs, or the op becomes a
      * simpler one. */
     ipu_status (*simplify)(struct ipu__simplify *s);
 
     /* How regions of its output and zeros of its inputs pass through it (op/region.h); NULL: they do not. */
-    bool (*region)(const ipu_kernel_call *call, int axis, struct ipu__regions *out);
-    bool (*zeros)(const ipu_kernel_call *call, int input, int axis, struct ipu__regions *out);
+    bool (*region)(const ipu__kernel_call *call, int axis, struct ipu__regions *out);
+    bool (*zeros)(const ipu__kernel_call *call, int input, int axis, struct ipu__regions *out);
 
     /* How it handles the values of several replicas together (op/replicas.h), so that they can be folded into
      * one larger batch; `fold` is for what a list cannot express. With neither, elementwise ops can be
@@ -123,66 +123,66 @@ typedef struct ipu_op_def {
      * They must reach every branch of every implementation. The generic test repeats float ones in half and
      * double, if `infer` accepts them. */
     const char *const *samples;
-} ipu_op_def;
+} ipu__op_def;
 
-#define OP(name) extern const ipu_op_def ipu__op_##name;
+#define OP(name) extern const ipu__op_def ipu__op_##name;
 #include "op/ops.inc"
 #undef OP
 
 #define IPU__KERNEL(op) \
     ipu__op_##op.kernel.name /* use instead of a string: a misspelt name does not compile */
 
-extern const ipu_op_def *const ipu__ops[]; /* in the order of ops.inc; NULL-terminated */
+extern const ipu__op_def *const ipu__ops[]; /* in the order of ops.inc; NULL-terminated */
 
-const ipu_op_def *ipu__op_find(const char *name); /* NULL if there is none */
+const ipu__op_def *ipu__op_find(const char *name); /* NULL if there is none */
 
 /* The op that contains a kernel record: every kernel belongs to one. */
-static inline const ipu_op_def *ipu__op_of(const ipu_kernel_def *kernel)
+static inline const ipu__op_def *ipu__op_of(const ipu__kernel_def *kernel)
 {
-    return (const ipu_op_def *)kernel;
+    return (const ipu__op_def *)kernel;
 }
 
-static inline int ipu__op_n_out(const ipu_op_def *op) { return op->kernel.n_operands - op->n_in; }
+static inline int ipu__op_n_out(const ipu__op_def *op) { return op->kernel.n_operands - op->n_in; }
 
 /* Where the batch is in operand i, for ops that declare it. */
-static inline ipu__op_along ipu__op_along_of(const ipu_op_def *op, int i)
+static inline ipu__op_along ipu__op_along_of(const ipu__op_def *op, int i)
 {
     if (i < op->n_in) return i < IPU__BATCH_IN ? (ipu__op_along)op->batch->in[i] : IPU__SHARED;
     return i - op->n_in < IPU__BATCH_OUT ? (ipu__op_along)op->batch->out[i - op->n_in] : IPU__SHARED;
 }
 
 /* `check` of all ops: operands, attributes, and that the outputs are as inferred. */
-ipu_status ipu__op_check(const ipu_kernel_call *call);
+ipu_status ipu__op_check(const ipu__kernel_call *call);
 
 /* `rows` of ops with a kernel, derived from `batch` and the like. */
-uint32_t ipu__op_rows(const ipu_kernel_call *call);
+uint32_t ipu__op_rows(const ipu__kernel_call *call);
 
 /* Checks names and kinds of attributes, and that required ones are present. */
-ipu_status ipu__op_check_attributes(const ipu_kernel_call *call);
+ipu_status ipu__op_check_attributes(const ipu__kernel_call *call);
 
 /* The attribute of that name, checked by ipu__op_check_attributes, or the record's default. Lists: *n
  * receives the length, NULL and 0 if omitted. */
-int64_t        ipu__op_int(const ipu_kernel_call *call, const char *name);
-double         ipu__op_float(const ipu_kernel_call *call, const char *name);
-const char    *ipu__op_text(const ipu_kernel_call *call, const char *name);
-const int64_t *ipu__op_ints(const ipu_kernel_call *call, const char *name, size_t *n);
+int64_t        ipu__op_int(const ipu__kernel_call *call, const char *name);
+double         ipu__op_float(const ipu__kernel_call *call, const char *name);
+const char    *ipu__op_text(const ipu__kernel_call *call, const char *name);
+const int64_t *ipu__op_ints(const ipu__kernel_call *call, const char *name, size_t *n);
 
 /* ---- for `infer`: errors name op, operand, expected and found ---- */
 
 bool       ipu__op_is_floating(ipu_type type); /* half, bfloat16, float, double */
 bool       ipu__op_is_integer(ipu_type type);  /* bool excluded */
-ipu_status ipu__op_want_floating(const ipu_kernel_call *call, int operand);
-ipu_status ipu__op_want_integer(const ipu_kernel_call *call, int operand); /* int32, int64 or uint32 */
-ipu_status ipu__op_want_type(const ipu_kernel_call *call, int operand, ipu_type type);
-ipu_status ipu__op_want_same_type(const ipu_kernel_call *call, int a, int b);
-ipu_status ipu__op_want_rank(const ipu_kernel_call *call, int operand, int least, int most);
-ipu_status ipu__op_want_shape(const ipu_kernel_call *call, int operand, const ipu_shape *shape);
+ipu_status ipu__op_want_floating(const ipu__kernel_call *call, int operand);
+ipu_status ipu__op_want_integer(const ipu__kernel_call *call, int operand); /* int32, int64 or uint32 */
+ipu_status ipu__op_want_type(const ipu__kernel_call *call, int operand, ipu_type type);
+ipu_status ipu__op_want_same_type(const ipu__kernel_call *call, int a, int b);
+ipu_status ipu__op_want_rank(const ipu__kernel_call *call, int operand, int least, int most);
+ipu_status ipu__op_want_shape(const ipu__kernel_call *call, int operand, const ipu_shape *shape);
 /* Negative axes count from the end; *axis receives 0 <= axis < rank. */
-ipu_status ipu__op_axis(const ipu_kernel_call *call, const char *name, int rank, int *axis);
+ipu_status ipu__op_axis(const ipu__kernel_call *call, const char *name, int rank, int *axis);
 /* The list `name` as a mask over dimensions; all of them if it is omitted or empty. */
-ipu_status ipu__op_axes(const ipu_kernel_call *call, const char *name, int rank, bool mask[IPU_MAX_RANK]);
+ipu_status ipu__op_axes(const ipu__kernel_call *call, const char *name, int rank, bool mask[IPU_MAX_RANK]);
 /* numpy's rule over those of operands [0, n) that are present. */
-ipu_status ipu__op_broadcast(const ipu_kernel_call *call, int n, ipu_shape *out);
+ipu_status ipu__op_broadcast(const ipu__kernel_call *call, int n, ipu_shape *out);
 
 /* For ops whose output has no source: attributes "shape" and "type" (default float). In a kernel step, which
  * already has its output, they may be omitted: *out then says what was found. */
@@ -192,28 +192,28 @@ ipu_status ipu__op_broadcast(const ipu_kernel_call *call, int n, ipu_shape *out)
         .name = "type", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "float",                            \
         .meaning = "type of the output"                                                                   \
     }
-ipu_status ipu__op_made(const ipu_kernel_call *call, ipu_kernel_value *out);
+ipu_status ipu__op_made(const ipu__kernel_call *call, ipu__kernel_value *out);
 
 bool ipu__shape_equal(const ipu_shape *a, const ipu_shape *b);
 
 /* ---- for records: operands, and members common to most ---- */
 
-#define IPU__INPUT(n)                                                     \
-    {                                                                     \
-        .name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE \
+#define IPU__INPUT(n)                                                       \
+    {                                                                       \
+        .name = (n), .access = IPU__ACCESS_READ, .shares = IPU__SHARES_NONE \
     }
-#define IPU__OPTIONAL(n)                                                                    \
-    {                                                                                       \
-        .name = (n), .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE, .optional = true \
+#define IPU__OPTIONAL(n)                                                                      \
+    {                                                                                         \
+        .name = (n), .access = IPU__ACCESS_READ, .shares = IPU__SHARES_NONE, .optional = true \
     }
-#define IPU__OUTPUT(n)                                                     \
-    {                                                                      \
-        .name = (n), .access = IPU_ACCESS_WRITE, .shares = IPU_SHARES_NONE \
+#define IPU__OUTPUT(n)                                                       \
+    {                                                                        \
+        .name = (n), .access = IPU__ACCESS_WRITE, .shares = IPU__SHARES_NONE \
     }
 /* May share the memory of operand `with`, element by element. */
-#define IPU__OUTPUT_OVER(n, with)                                 \
-    {                                                             \
-        .name = (n), .access = IPU_ACCESS_WRITE, .shares = (with) \
+#define IPU__OUTPUT_OVER(n, with)                                  \
+    {                                                              \
+        .name = (n), .access = IPU__ACCESS_WRITE, .shares = (with) \
     }
 #define IPU__COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -237,7 +237,7 @@ static inline bool ipu__has(ipu_value v) { return v.id != 0; }
 int64_t ipu__op_n_elements(const ipu_shape *shape);
 
 /* For implementations that handle every call that passes `check`. */
-bool ipu__op_fits_always(const ipu_kernel_call *call, const void *machine, int n_parts);
+bool ipu__op_fits_always(const ipu__kernel_call *call, const void *machine, int n_parts);
 
 /* The elements of `n` that belong to part `part` of `n_parts`: whole grains except at the end, as even as
  * possible. */
@@ -264,10 +264,10 @@ double ipu__op_loop_cycles(const ipu__op_loop *loop, double n, double launch_cyc
 
 /* `n` elements dealt evenly to all tiles in grains, with one such vertex on each; nothing is exchanged. */
 ipu_status ipu__op_plan_loop(const ipu__op_loop *loop, int64_t n, int64_t grain, const ipu_target *target,
-                             ipu_kernel_plan *out);
+                             ipu__kernel_plan *out);
 
 /* Appends `more` to `out`, for ops that consist of several steps. */
-void ipu__op_add_plan(const ipu_kernel_plan *more, ipu_kernel_plan *out);
+void ipu__op_add_plan(const ipu__kernel_plan *more, ipu__kernel_plan *out);
 
 /* For counts computed in double because products may exceed 2^63, where they saturate. */
 int64_t ipu__op_count(double value);

@@ -15,8 +15,8 @@
 
 /* ---- an op to ask with: three inputs, the last of them optional ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OPTIONAL("c"),
-                                              IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OPTIONAL("c"),
+                                               IPU__OUTPUT("out")};
 
 static const ipu_op_attribute attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .otherwise = -1, .meaning = "a dimension"},
@@ -25,16 +25,16 @@ static const ipu_op_attribute attributes[] = {
     {.name = "axes", .kind = IPU_ATTRIBUTE_INTS, .meaning = "dimensions"},
 };
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_same_type(call, 0, 1));
     out[0].type = call->operand[0].type;
     return ipu__op_broadcast(call, 3, &out[0].shape);
 }
 
-static void no_ref(const ipu_kernel_call *call, void *const *operand) { (void)call, (void)operand; }
+static void no_ref(const ipu__kernel_call *call, void *const *operand) { (void)call, (void)operand; }
 
-static const ipu_op_def probe = {
+static const ipu__op_def probe = {
     .kernel       = {.name       = "probe",
                      .operands   = operands,
                      .n_operands = 4,
@@ -69,9 +69,9 @@ static const ipu_op_def probe = {
 static void attributes_have_defaults(void **unused)
 {
     (void)unused;
-    const ipu_attribute   given[] = {IPU_INT_ATTRIBUTE("scale", 3)};
-    const ipu_kernel_call call    = CALL(given, 1);
-    size_t                n       = 7;
+    const ipu_attribute    given[] = {IPU_INT_ATTRIBUTE("scale", 3)};
+    const ipu__kernel_call call    = CALL(given, 1);
+    size_t                 n       = 7;
     assert_int_equal(ipu__op_check(&call), IPU_OK);
     assert_int_equal(ipu__op_int(&call, "axis"), -1);
     assert_true(ipu__op_float(&call, "scale") == 3); /* an int where a float is wanted */
@@ -87,15 +87,15 @@ static void wrong_attributes_are_named(void **unused)
     const ipu_attribute kind[]    = {SCALE, IPU_FLOAT_ATTRIBUTE("axis", 1)};
     const ipu_attribute twice[]   = {SCALE, IPU_INT_ATTRIBUTE("axis", 1), IPU_INT_ATTRIBUTE("axis", 1)};
     const ipu_attribute text[]    = {SCALE, IPU_TEXT_ATTRIBUTE("mode", NULL)};
-    ipu_kernel_call     call      = CALL(unknown, 2);
+    ipu__kernel_call    call      = CALL(unknown, 2);
     assert_says(ipu__op_check(&call), "probe: unknown attribute \"axle\": it takes \"axis\", \"scale\"");
-    call = (ipu_kernel_call)CALL(kind, 2);
+    call = (ipu__kernel_call)CALL(kind, 2);
     assert_says(ipu__op_check(&call), "attribute \"axis\" must be an int, found a float");
-    call = (ipu_kernel_call)CALL(twice, 3);
+    call = (ipu__kernel_call)CALL(twice, 3);
     assert_says(ipu__op_check(&call), "attribute \"axis\" is given twice");
-    call = (ipu_kernel_call)CALL(text, 2);
+    call = (ipu__kernel_call)CALL(text, 2);
     assert_says(ipu__op_check(&call), "attribute \"mode\" has no text");
-    call = (ipu_kernel_call)CALL(NULL, 0);
+    call = (ipu__kernel_call)CALL(NULL, 0);
     assert_says(ipu__op_check(&call), "attribute \"scale\" is missing: a factor");
 }
 
@@ -103,13 +103,13 @@ static void operands_are_checked_against_infer(void **unused)
 {
     (void)unused;
     const ipu_attribute given[] = {SCALE};
-    ipu_kernel_call     call    = CALL(given, 1);
+    ipu__kernel_call    call    = CALL(given, 1);
     call.n_operands             = 2;
     assert_says(ipu__op_check(&call), "expected 4 operands (a, b, c, out), found 2");
-    call                       = (ipu_kernel_call)CALL(given, 1);
+    call                       = (ipu__kernel_call)CALL(given, 1);
     call.operand[3].shape.rank = 2;
     assert_says(ipu__op_check(&call), "output \"out\" must be float[4,5,3], found float[4,5]");
-    call                 = (ipu_kernel_call)CALL(given, 1);
+    call                 = (ipu__kernel_call)CALL(given, 1);
     call.operand[1].type = IPU_HALF;
     assert_says(ipu__op_check(&call), "found float[4,1,3] and half[5,1]: cast one");
 }
@@ -118,7 +118,7 @@ static void shapes_broadcast_as_in_numpy(void **unused)
 {
     (void)unused;
     const ipu_attribute given[] = {SCALE};
-    ipu_kernel_call     call    = CALL(given, 1);
+    ipu__kernel_call    call    = CALL(given, 1);
     ipu_shape           out;
     assert_int_equal(ipu__op_broadcast(&call, 3, &out), IPU_OK); /* c is absent: it takes no part */
     assert_true(ipu__shape_equal(&out, &IPU_SHAPE(4, 5, 3)));
@@ -135,11 +135,11 @@ static void shapes_broadcast_as_in_numpy(void **unused)
 static void axes_count_from_either_end(void **unused)
 {
     (void)unused;
-    const int64_t   two[] = {0, -1}, far[] = {3}, same[] = {2, -1};
-    ipu_attribute   given[] = {SCALE, IPU_INT_ATTRIBUTE("axis", -3), IPU__INTS("axes", two, 2)};
-    ipu_kernel_call call    = CALL(given, 3);
-    bool            mask[IPU_MAX_RANK];
-    int             axis = -1;
+    const int64_t    two[] = {0, -1}, far[] = {3}, same[] = {2, -1};
+    ipu_attribute    given[] = {SCALE, IPU_INT_ATTRIBUTE("axis", -3), IPU__INTS("axes", two, 2)};
+    ipu__kernel_call call    = CALL(given, 3);
+    bool             mask[IPU_MAX_RANK];
+    int              axis = -1;
     assert_int_equal(ipu__op_axis(&call, "axis", 3, &axis), IPU_OK);
     assert_int_equal(axis, 0);
     assert_says(ipu__op_axis(&call, "axis", 2, &axis),
@@ -159,7 +159,7 @@ static void ranks_and_types_are_asked_for_by_name(void **unused)
 {
     (void)unused;
     const ipu_attribute given[] = {SCALE};
-    ipu_kernel_call     call    = CALL(given, 1);
+    ipu__kernel_call    call    = CALL(given, 1);
     assert_int_equal(ipu__op_want_rank(&call, 0, 3, 3), IPU_OK);
     assert_says(ipu__op_want_rank(&call, 0, 2, 2), "probe: \"a\" must have rank 2, found float[4,1,3]");
     assert_says(ipu__op_want_rank(&call, 1, 3, 5), "\"b\" must have rank 3 to 5, found float[5,1]");
@@ -200,9 +200,9 @@ static ipu_target find_target(int64_t tiles)
 static void a_loop_is_dealt_evenly_to_tiles(void **unused)
 {
     (void)unused;
-    ipu_target      target = find_target(1472), one = find_target(1);
-    ipu__op_loop    loop = {29, 2, 3}; /* a binary operation of PopLibs on floats */
-    ipu_kernel_plan plan;
+    ipu_target       target = find_target(1472), one = find_target(1);
+    ipu__op_loop     loop = {29, 2, 3}; /* a binary operation of PopLibs on floats */
+    ipu__kernel_plan plan;
     assert_int_equal(ipu__op_plan_loop(&loop, 1472 * 100, 2, &target, &plan), IPU_OK);
     assert_int_equal(plan.n_tiles, 1472);
     assert_int_equal(plan.cycles, 11 + 6 * (29 + 9 * 3)); /* 100 on a tile, 17 for a worker: 9 pairs */
@@ -235,7 +235,7 @@ static void kernels_say_what_their_rows_are(void **unused)
 {
     (void)unused;
     for (size_t i = 0; ipu__ops[i]; i++) {
-        const ipu_kernel_def *kernel = &ipu__ops[i]->kernel;
+        const ipu__kernel_def *kernel = &ipu__ops[i]->kernel;
         if (kernel->ref && !kernel->rows) fail_msg("%s has no `rows`", kernel->name);
     }
 }

@@ -10,21 +10,21 @@ static void begin(ipu__regions *out, int axis)
     }
 }
 
-bool ipu__region_of(const ipu_kernel_call *call, int axis, ipu__regions *out)
+bool ipu__region_of(const ipu__kernel_call *call, int axis, ipu__regions *out)
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     begin(out, axis);
     return op->region && op->region(call, axis, out);
 }
 
-bool ipu__region_of_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+bool ipu__region_of_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     begin(out, axis);
     return op->zeros && op->zeros(call, input, axis, out);
 }
 
-bool ipu__region_through(const ipu_kernel_call *call, int input, int axis, int to, ipu__regions *out)
+bool ipu__region_through(const ipu__kernel_call *call, int input, int axis, int to, ipu__regions *out)
 {
     return to >= 0 && ipu__region_of(call, to, out) && out->in[input] == axis;
 }

@@ -14,15 +14,15 @@ typedef struct ipu__regions {
 
 /* Only a region along dimension `axis` of the outputs is used. Returns false if all of the inputs is
  * needed. */
-bool ipu__region_of(const ipu_kernel_call *call, int axis, ipu__regions *out);
+bool ipu__region_of(const ipu__kernel_call *call, int axis, ipu__regions *out);
 /* Input `input` is 0 outside a region along `axis`: what can be computed from the region alone. Outputs that
  * have a dimension are 0 outside. Returns false if nothing can. */
-bool ipu__region_of_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out);
+bool ipu__region_of_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out);
 
 /* ---- for `region` and `zeros` ---- */
 
 /* Dimension `axis` of the input is dimension `to` of the output (or -1), and `region` determines the rest. */
-bool ipu__region_through(const ipu_kernel_call *call, int input, int axis, int to, ipu__regions *out);
+bool ipu__region_through(const ipu__kernel_call *call, int input, int axis, int to, ipu__regions *out);
 /* Outputs after the first are computed whole: they are sums over the region. */
 void ipu__region_only_first(ipu__regions *out);
 /* The dimension of `shape` of size `extent` with `before` elements in front of it (like dimension `axis` of

@@ -98,9 +98,9 @@ enum { MOST_ATTRIBUTES = 32 };
 
 static bool emit(ipu__replicas *r, const ipu_value *in, const ipu_attribute *a, size_t n_a, ipu_value *out)
 {
-    const ipu_op_def *op = ipu__op_of(r->call->def);
-    ipu_attribute     all[MOST_ATTRIBUTES];
-    size_t            n = 0;
+    const ipu__op_def *op = ipu__op_of(r->call->def);
+    ipu_attribute      all[MOST_ATTRIBUTES];
+    size_t             n = 0;
     if (r->call->n_attributes + n_a > MOST_ATTRIBUTES) return false;
     for (size_t i = 0; i < r->call->n_attributes; i++) {
         bool replaced = false;
@@ -138,8 +138,8 @@ bool ipu__replicas_emit_sum(ipu__replicas *r, const ipu_value *in)
 
 bool ipu__replicas_emit_led(ipu__replicas *r, int rank, bool broadcasts, const ipu_attribute *a, size_t n_a)
 {
-    const ipu_op_def *op = ipu__op_of(r->call->def);
-    ipu_value         in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
+    const ipu__op_def *op = ipu__op_of(r->call->def);
+    ipu_value          in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
     for (int i = 0; i < op->kernel.n_operands; i++)
         if (ipu__replicas_shape(r, i)->rank >= IPU_MAX_RANK) return false;
     if (rank >= IPU_MAX_RANK) return false;
@@ -193,7 +193,7 @@ static bool is_axis(ipu__op_along along) { return along == IPU__AXIS_0 || along 
 
 static int axis_of(ipu__op_along along) { return (int)along - IPU__AXIS_0; }
 
-static bool list_fits(const ipu__replicas *r, const ipu_op_def *op)
+static bool list_fits(const ipu__replicas *r, const ipu__op_def *op)
 {
     for (int i = 0; i < op->n_in; i++) {
         if (!ipu__has(r->in[i].value)) continue;
@@ -208,7 +208,7 @@ static bool list_fits(const ipu__replicas *r, const ipu_op_def *op)
     return true;
 }
 
-static int batch_rank(const ipu__replicas *r, const ipu_op_def *op)
+static int batch_rank(const ipu__replicas *r, const ipu__op_def *op)
 {
     int rank = 0;
     for (int i = 0; i < op->n_in; i++)
@@ -231,7 +231,7 @@ static ipu_value input_for(const ipu__replicas *r, int i, ipu__op_along along, i
 
 static ipu__folded output_for(const ipu__replicas *r, int i, ipu__op_along along, ipu_value v)
 {
-    const ipu_kernel_value *one = &r->call->operand[ipu__op_of(r->call->def)->n_in + i];
+    const ipu__kernel_value *one = &r->call->operand[ipu__op_of(r->call->def)->n_in + i];
     if (!ipu__has(v)) /* left out by a composition, as it has no elements */
         v = ipu_constant_value(r->b, along == IPU__SUMMED ? ipu__replicas_sum_type(one->type) : one->type,
                                one->shape, 0);
@@ -242,7 +242,7 @@ static ipu__folded output_for(const ipu__replicas *r, int i, ipu__op_along along
     return (ipu__folded){v, axis < one->shape.rank ? IPU__FOLDED_ROWS : IPU__FOLDED_SAME, axis};
 }
 
-static bool fold_list(ipu__replicas *r, const ipu_op_def *op)
+static bool fold_list(ipu__replicas *r, const ipu__op_def *op)
 {
     ipu_value in[IPU__MAX_OPERANDS] = {IPU_NO_VALUE}, wide[IPU__MAX_OPERANDS] = {IPU_NO_VALUE};
     ipu_value out[IPU__MAX_OPERANDS];
@@ -262,7 +262,7 @@ static bool fold_list(ipu__replicas *r, const ipu_op_def *op)
 
 bool ipu__replicas_fold(ipu__replicas *r)
 {
-    const ipu_op_def *op = ipu__op_of(r->call->def);
+    const ipu__op_def *op = ipu__op_of(r->call->def);
     if (ipu__attribute_find(r->call, "epilogue")) return false; /* fusing comes after folding */
     if (op->fold) return op->fold(r);
     if (op->batch) return fold_list(r, op);

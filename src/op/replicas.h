@@ -24,13 +24,13 @@ typedef struct ipu__folded {
 } ipu__folded;
 
 typedef struct ipu__replicas {
-    ipu_builder           *b;
-    const ipu_kernel_call *call; /* for one replica */
-    int64_t                n;    /* replicas */
-    const ipu__folded     *in;   /* no sums; at least one has rows */
-    const bool            *sums; /* by output: its sum suffices */
-    const bool            *used; /* by output */
-    ipu__folded           *out;
+    ipu_builder            *b;
+    const ipu__kernel_call *call; /* for one replica */
+    int64_t                 n;    /* replicas */
+    const ipu__folded      *in;   /* no sums; at least one has rows */
+    const bool             *sums; /* by output: its sum suffices */
+    const bool             *used; /* by output */
+    ipu__folded            *out;
 } ipu__replicas;
 
 /* Folds the op by its record: by `fold`, `batch`, or because it is elementwise. Returns false if it cannot,

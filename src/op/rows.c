@@ -4,7 +4,7 @@
 #include "op/matmul/matmul.h"
 #include "op/replicas.h"
 
-static bool is_batch(const ipu_kernel_call *call, int i, int64_t n)
+static bool is_batch(const ipu__kernel_call *call, int i, int64_t n)
 {
     const ipu_shape *shape = &call->operand[i].shape;
     return shape->rank > 0 && shape->dim[0] == n;
@@ -14,7 +14,7 @@ static uint32_t bit(int i) { return (uint32_t)1 << i; }
 
 /* Operands [first, end) are broadcast to operand `like`: rows are those that reach as far and are as many. False: one
  * is told apart in no way. */
-static bool add_broadcast(const ipu_kernel_call *call, int first, int end, int like, uint32_t *mask)
+static bool add_broadcast(const ipu__kernel_call *call, int first, int end, int like, uint32_t *mask)
 {
     const ipu_shape *shape = &call->operand[like].shape;
     for (int i = first; i < end; i++) {
@@ -26,14 +26,14 @@ static bool add_broadcast(const ipu_kernel_call *call, int first, int end, int l
     return true;
 }
 
-static bool add_epilogue(const ipu_kernel_call *call, uint32_t *mask)
+static bool add_epilogue(const ipu__kernel_call *call, uint32_t *mask)
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     if (!(op->flags & IPU__OP_EPILOGUE)) return true;
     return add_broadcast(call, op->n_in - IPU__EPILOGUE_IN, op->n_in, call->n_operands - 1, mask);
 }
 
-static uint32_t elementwise_rows(const ipu_kernel_call *call)
+static uint32_t elementwise_rows(const ipu__kernel_call *call)
 {
     int      out  = ipu__op_of(call->def)->n_in;
     uint32_t mask = 0;
@@ -42,7 +42,7 @@ static uint32_t elementwise_rows(const ipu_kernel_call *call)
 }
 
 /* Operands whose batch is their dimension 0; 0: one has it elsewhere. */
-static uint32_t list_rows(const ipu_kernel_call *call, const ipu_op_def *op)
+static uint32_t list_rows(const ipu__kernel_call *call, const ipu__op_def *op)
 {
     uint32_t mask = 0;
     int64_t  n    = -1;
@@ -59,7 +59,7 @@ static uint32_t list_rows(const ipu_kernel_call *call, const ipu_op_def *op)
 }
 
 /* Rows of a, which is not transposed, times one matrix. */
-static uint32_t matmul_rows(const ipu_kernel_call *call)
+static uint32_t matmul_rows(const ipu__kernel_call *call)
 {
     uint32_t mask = bit(IPU__MATMUL_A) | bit(IPU__MATMUL_OUT);
     if (ipu__op_int(call, "transpose_a") || call->operand[IPU__MATMUL_A].shape.rank != 2
@@ -68,7 +68,7 @@ static uint32_t matmul_rows(const ipu_kernel_call *call)
     return add_epilogue(call, &mask) ? mask : 0;
 }
 
-static uint32_t axis_rows(const ipu_kernel_call *call)
+static uint32_t axis_rows(const ipu__kernel_call *call)
 {
     uint32_t mask = 0;
     int      rank = call->operand[0].shape.rank, axis;
@@ -80,9 +80,9 @@ static uint32_t axis_rows(const ipu_kernel_call *call)
     return mask;
 }
 
-uint32_t ipu__op_rows(const ipu_kernel_call *call)
+uint32_t ipu__op_rows(const ipu__kernel_call *call)
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     if (op->flags & IPU__OP_IMPURE) return 0;
     if (op == &ipu__op_matmul) return matmul_rows(call);
     if (op == &ipu__op_chain || (op->flags & IPU__OP_ELEMENTWISE)) return elementwise_rows(call);

@@ -3,7 +3,7 @@
 
 bool ipu__simplify_is_like(const ipu__simplify *s, int i)
 {
-    const ipu_kernel_value *in = &s->call.operand[i], *out = &s->call.operand[ipu__op_of(s->call.def)->n_in];
+    const ipu__kernel_value *in = &s->call.operand[i], *out = &s->call.operand[ipu__op_of(s->call.def)->n_in];
     return in->type == out->type && ipu__shape_equal(&in->shape, &out->shape);
 }
 

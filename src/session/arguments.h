@@ -19,7 +19,7 @@ typedef struct ipu__argument {
 } ipu__argument;
 
 typedef struct ipu__arguments { /* all zero: none. Values are borrowed, but those of a copy */
-    IPU_ARRAY(ipu__argument) list;
+    IPU__ARRAY(ipu__argument) list;
     ipu__arena arena;
 } ipu__arguments;
 

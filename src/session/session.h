@@ -50,7 +50,7 @@ typedef struct ipu__session {
     int                     device_id; /* of the active partition, from 1 on as id + 1; 0: any */
     bool                    alone;     /* on it: with other sessions of the process it is BUSY */
     int64_t most_bytes; /* that engines may hold beside the one that runs; 0: half of the machine's memory */
-    IPU_ARRAY(ipu__compiled *) compiled;
+    IPU__ARRAY(ipu__compiled *) compiled;
     ipu__compiled *last; /* the one to run; NULL: none yet */
     uint64_t       clock;
     ipu_device    *device; /* that its engines are on, once there is one; NULL: on none */

@@ -72,9 +72,9 @@ struct ipu__streams {
     int64_t      n_folded; /* replicas that run as one: all of them, or 1 */
     bool         keeps_times;
     ipu_engine  *engine; /* that it is connected to; NULL: none. Borrowed */
-    IPU_ARRAY(ipu__stream_in) inputs;
-    IPU_ARRAY(ipu__stream_out) outputs;
-    IPU_ARRAY(ipu__wire) in_wires, out_wires;
+    IPU__ARRAY(ipu__stream_in) inputs;
+    IPU__ARRAY(ipu__stream_out) outputs;
+    IPU__ARRAY(ipu__wire) in_wires, out_wires;
 };
 
 void ipu__streams_fini(ipu__streams *s);

@@ -20,7 +20,7 @@ typedef struct ipu__weight {
     bool      is_in_use; /* an executable has it; else it was loaded and waits for one */
 } ipu__weight;
 
-typedef IPU_ARRAY(size_t) ipu__numbers;
+typedef IPU__ARRAY(size_t) ipu__numbers;
 
 /* Who has copies of some of them. */
 typedef struct ipu__weights_user {
@@ -33,7 +33,7 @@ typedef struct ipu__weights_user {
 } ipu__weights_user;
 
 typedef struct ipu__weights { /* all zero: there are none */
-    IPU_ARRAY(ipu__weight) list;
+    IPU__ARRAY(ipu__weight) list;
     int64_t            version, host_version;
     ipu__weights_user *holder;
 } ipu__weights;

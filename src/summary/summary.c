@@ -20,7 +20,7 @@
 
 struct ipu_summary {
     ipu__appended file;
-    IPU_ARRAY(unsigned char) record; /* the next to be written */
+    IPU__ARRAY(unsigned char) record; /* the next to be written */
 };
 
 typedef Ipu__Tfevents__Summary__Value value_message;

@@ -24,8 +24,8 @@ struct ipu_checkpoint_store {
     char  *folder;
     size_t keep;
     int    lock;
-    IPU_ARRAY(kept) all; /* by step */
-    size_t n_damaged;    /* that had been set aside when it was opened */
+    IPU__ARRAY(kept) all; /* by step */
+    size_t n_damaged;     /* that had been set aside when it was opened */
 };
 
 enum { DEFAULT_KEEP = 3 };

@@ -17,10 +17,10 @@ struct ipu_module {
     ipu_onnx      *file;
     char          *loss;
     uint32_t       seed;
-    IPU_ARRAY(char *) input_names;
+    IPU__ARRAY(char *) input_names;
     ipu__weights weights;
-    bool         is_compiled;   /* by an executor */
-    IPU_ARRAY(ipu__port) ports; /* of the one that compiled last */
+    bool         is_compiled;    /* by an executor */
+    IPU__ARRAY(ipu__port) ports; /* of the one that compiled last */
 };
 
 /* The network for one batch, not yet trained. Inputs are those of the model, in order. Owned: ipu_model_destroy. */

@@ -48,7 +48,7 @@ static uint64_t random_below(const ipu__shuffle *s, uint64_t n)
 
 int64_t ipu__shuffle_next(ipu__shuffle *s)
 {
-    IPU_ASSERT(s->done < s->n);
+    IPU__ASSERT(s->done < s->n);
     int64_t to = s->done, from = to + (int64_t)random_below(s, (uint64_t)(s->n - to)), drawn;
     s->done++;
     if (s->narrow) {

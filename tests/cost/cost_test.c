@@ -457,13 +457,13 @@ static void a_kernel_costs_what_its_plan_says(void **unused)
     for (int i = 0; i < 3; i++) ipu_graph_map_linearly(g, operands[i]);
     ipu_program p = ipu_program_sequence(g);
     ipu_program_add_kernel(p, "matmul", NULL, 0, operands, 3);
-    ipu_kernel_call call = {.def = ipu__kernel_find("matmul")};
+    ipu__kernel_call call = {.def = ipu__kernel_find("matmul")};
     for (int i = 0, k = 0; i < call.def->n_operands; i++) {
         bool is_given                   = !call.def->operands[i].optional;
-        call.operand[call.n_operands++] = (ipu_kernel_value){
+        call.operand[call.n_operands++] = (ipu__kernel_value){
             IPU_FLOAT, is_given ? ipu_tensor_shape(operands[k++]) : IPU_SHAPE(0)};
     }
-    ipu_kernel_plan plan;
+    ipu__kernel_plan plan;
     assert_int_equal(call.def->plan(&call, ipu_graph_target(g), &plan), IPU_OK);
     ipu_cost     *cost = estimate(g, p);
     ipu_cost_step s    = step_at(cost, 0);

@@ -24,7 +24,7 @@ enum { BATCH = 16, SIDE = 28, CLASSES = 10, N_STEPS = 4 };
 /* ---- engines ---- */
 
 /* The CPU's, without fused kernels. */
-static bool has_no_fused(const ipu_kernel_call *call)
+static bool has_no_fused(const ipu__kernel_call *call)
 {
     return strcmp(call->def->name, "conv_max_pool") != 0
         && strcmp(call->def->name, "conv_max_pool_weight_grad") != 0
@@ -32,7 +32,7 @@ static bool has_no_fused(const ipu_kernel_call *call)
 }
 
 /* Without whatever can be made of others. */
-static bool has_the_least(const ipu_kernel_call *call) { return !ipu__op_of(call->def)->compose; }
+static bool has_the_least(const ipu__kernel_call *call) { return !ipu__op_of(call->def)->compose; }
 
 static ipu__engine_def unfused, least;
 
@@ -133,7 +133,7 @@ static void check(const ipu__engine_def *engine)
     assert_true(runs(&cpu, "conv_max_pool") && runs(&cpu, "linear_sgd"));
     ipu_engine_kernel k;
     for (size_t i = 0; ipu_engine_kernel_at(ipu_executor_engine(other.x), i, &k); i++)
-        assert_true(engine->supports(&(ipu_kernel_call){.def = &ipu__op_find(k.name)->kernel}));
+        assert_true(engine->supports(&(ipu__kernel_call){.def = &ipu__op_find(k.name)->kernel}));
     for (int i = 0; i < N_STEPS; i++)
         if (!(fabs(cpu.loss[i] - other.loss[i]) <= 1e-5 * fabs(cpu.loss[i])))
             fail_msg("loss %d: %.9g and %.9g", i, cpu.loss[i], other.loss[i]);

@@ -9,7 +9,7 @@
 
 /* ---- kernels ---- */
 
-static ipu_status check(const ipu_kernel_call *call)
+static ipu_status check(const ipu__kernel_call *call)
 {
     if (call->operand[0].type == IPU_FLOAT && call->operand[1].type == IPU_FLOAT
         && memcmp(&call->operand[0].shape, &call->operand[1].shape, sizeof(ipu_shape)) == 0)
@@ -17,19 +17,19 @@ static ipu_status check(const ipu_kernel_call *call)
     return ipu__fail(IPU_INVALID, "twice: expected floats of one shape");
 }
 
-static void ref(const ipu_kernel_call *call, void *const *operand)
+static void ref(const ipu__kernel_call *call, void *const *operand)
 {
     const float *x = operand[0];
     float       *y = operand[1];
     for (int64_t i = 0; i < call->operand[0].shape.dim[0]; i++) y[i] = 2 * x[i];
 }
 
-static double work(const ipu_kernel_call *call) { return (double)call->operand[0].shape.dim[0]; }
+static double work(const ipu__kernel_call *call) { return (double)call->operand[0].shape.dim[0]; }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     (void)target;
-    *out = (ipu_kernel_plan){
+    *out = (ipu__kernel_plan){
         .n_tiles = 1, .cycles = 100 + 6 * call->operand[0].shape.dim[0], .basis = "a test's"};
     return IPU_OK;
 }
@@ -38,13 +38,13 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
  * of the two it takes. */
 static int n_asked, n_run;
 
-static bool fits_here(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_here(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)call, (void)n_parts;
     return machine == ipu__cpu_machine_here();
 }
 
-static ipu_status run_here(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status run_here(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state, (void)scratch, (void)n_parts;
@@ -53,14 +53,14 @@ static ipu_status run_here(const ipu_kernel_call *call, void *state, void *const
     return IPU_OK;
 }
 
-static bool fits_first(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_first(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)call, (void)n_parts;
     n_asked++;
     return *(const int *)machine == 1;
 }
 
-static bool fits_second(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_second(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)call, (void)n_parts;
     n_asked++;
@@ -68,8 +68,8 @@ static bool fits_second(const ipu_kernel_call *call, const void *machine, int n_
 }
 
 typedef struct elsewhere_impl {
-    ipu_kernel_impl head;
-    int             more[3];
+    ipu__kernel_impl head;
+    int              more[3];
 } elsewhere_impl;
 
 static const ipu__cpu_impl  here[]      = {{.head = {"here", fits_here}, .run = run_here}};
@@ -80,21 +80,21 @@ static const elsewhere_impl elsewhere[] = {{.head = {"first", fits_first}},
         .engine = "elsewhere", .first = &elsewhere->head, .bytes = sizeof *elsewhere, .n = 2 \
     }
 
-static const ipu_kernel_operand operands[] = {
-    {.name = "x", .access = IPU_ACCESS_READ, .shares = IPU_SHARES_NONE},
-    {.name = "y", .access = IPU_ACCESS_WRITE, .shares = IPU_SHARES_NONE},
+static const ipu__kernel_operand operands[] = {
+    {.name = "x", .access = IPU__ACCESS_READ, .shares = IPU__SHARES_NONE},
+    {.name = "y", .access = IPU__ACCESS_WRITE, .shares = IPU__SHARES_NONE},
 };
 #define TWICE(text, list)                                                                                \
     {                                                                                                    \
         .name = (text), .operands = operands, .n_operands = 2, .check = check, .ref = ref, .work = work, \
         .plan = plan, .implementations = (list)                                                          \
     }
-static const ipu_kernel_impls both[]  = {ELSEWHERE, IPU__CPU_IMPLS(here), {.engine = NULL}};
-static const ipu_kernel_impls other[] = {ELSEWHERE, {.engine = NULL}};
-static const ipu_kernel_def   twice = TWICE("twice", NULL), twice_on_both = TWICE("twice_on_both", both),
-                            twice_elsewhere = TWICE("twice_elsewhere", other);
+static const ipu__kernel_impls both[]  = {ELSEWHERE, IPU__CPU_IMPLS(here), {.engine = NULL}};
+static const ipu__kernel_impls other[] = {ELSEWHERE, {.engine = NULL}};
+static const ipu__kernel_def   twice = TWICE("twice", NULL), twice_on_both = TWICE("twice_on_both", both),
+                             twice_elsewhere = TWICE("twice_elsewhere", other);
 
-const ipu_kernel_def *const ipu__kernels[] = {&twice, &twice_on_both, &twice_elsewhere, NULL};
+const ipu__kernel_def *const ipu__kernels[] = {&twice, &twice_on_both, &twice_elsewhere, NULL};
 
 /* ---- programs ---- */
 
@@ -166,8 +166,8 @@ static void those_of_another_engine_are_not_chosen(void **state)
 static void an_engine_finds_its_own(void **state)
 {
     (void)state;
-    const ipu_kernel_call call = {.def = &twice_on_both}, far = {.def = &twice_elsewhere},
-                          none = {.def = &twice};
+    const ipu__kernel_call call = {.def = &twice_on_both}, far = {.def = &twice_elsewhere},
+                           none = {.def = &twice};
     assert_ptr_equal(ipu__kernel_find_impl(&call, "elsewhere", &(int){1}, 1), &elsewhere[0].head);
     assert_ptr_equal(ipu__kernel_find_impl(&call, "elsewhere", &(int){2}, 1), &elsewhere[1].head);
     assert_null(ipu__kernel_find_impl(&call, "elsewhere", &(int){3}, 1));
@@ -208,7 +208,7 @@ static void other_names_are_unknown(void **state)
 }
 
 /* Not there unless something else asks for it: a weak reference takes nothing out of an archive. */
-extern const ipu_op_def ipu__op_matmul __attribute__((weak));
+extern const ipu__op_def ipu__op_matmul __attribute__((weak));
 
 static void no_op_is_linked(void **state)
 {

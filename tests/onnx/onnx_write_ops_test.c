@@ -125,8 +125,8 @@ static bool is_near(double most, double a, double b)
 static bool compare(const sample *s, int n_out, const operands *o, const ipu_onnx_value *out, char why[200])
 {
     for (int i = s->op->n_in; i < s->op->n_in + n_out; i++) {
-        const ipu_kernel_value *own  = &s->call.operand[i];
-        const ipu_array        *read = &out[i - s->op->n_in].array;
+        const ipu__kernel_value *own  = &s->call.operand[i];
+        const ipu_array         *read = &out[i - s->op->n_in].array;
         if (read->type != own->type || !ipu__shape_equal(&read->shape, &own->shape)) {
             snprintf(why, 200, "output %d has another type or shape", i - s->op->n_in);
             return false;
@@ -201,7 +201,7 @@ static bool is_large(const sample *s)
 }
 
 /* What ONNX has no words for: steps of training, bits, extents that depend on data, inverses, sums at places. */
-static bool has_no_words(const ipu_op_def *op)
+static bool has_no_words(const ipu__op_def *op)
 {
     static const char *const names[] = {
         "cast_stochastic",       "inverse",   "non_max_suppression", "nonzero", "compress", "unique",
@@ -227,10 +227,10 @@ static bool check_form(const sample *s, int n_out, ipu_type type, int64_t opset,
 
 static void check_op(void **state)
 {
-    static sample     s;
-    const ipu_op_def *op         = *state;
-    bool              is_written = false, ok = true;
-    int               n_out = ipu__op_n_out(op);
+    static sample      s;
+    const ipu__op_def *op         = *state;
+    bool               is_written = false, ok = true;
+    int                n_out = ipu__op_n_out(op);
     for (size_t i = 0; op->samples[i]; i++)
         for (int t = 0; t < N_FLOATING + 1; t++) { /* the last: float again, in the oldest opset */
             char     error[SAMPLE_ERROR];
@@ -279,7 +279,7 @@ static int write_samples(const char *folder)
 {
     static sample s;
     int           failed = 0;
-    for (const ipu_op_def *const *op = ipu__ops; *op; op++)
+    for (const ipu__op_def *const *op = ipu__ops; *op; op++)
         for (size_t i = 0; (*op)->samples[i]; i++)
             for (int t = 0; t < N_FLOATING; t++) {
                 char error[SAMPLE_ERROR];
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--write") == 0) return write_samples(argv[2]);
     struct CMUnitTest tests[512];
     size_t            n = 0;
-    for (const ipu_op_def *const *op = ipu__ops; *op; op++) {
+    for (const ipu__op_def *const *op = ipu__ops; *op; op++) {
         bool is_asked = argc < 2;
         for (int i = 1; i < argc; i++) is_asked |= strcmp(argv[i], (*op)->kernel.name) == 0;
         if (is_asked) tests[n++] = (struct CMUnitTest){(*op)->kernel.name, check_op, NULL, NULL, (void *)*op};

@@ -71,8 +71,8 @@ static void emit_one(ipu_builder *b, const sample *s, const operands *o, ipu_val
 
 static ipu__folded folded_input(ipu_builder *b, const sample *s, const trial *t, const operands *o, int i)
 {
-    const ipu_kernel_value *v = &s->call.operand[i];
-    ipu_value               each[REPLICAS];
+    const ipu__kernel_value *v = &s->call.operand[i];
+    ipu_value                each[REPLICAS];
     if (!s->present[i]) return (ipu__folded){.value = IPU_NO_VALUE};
     for (int r = 0; r < REPLICAS; r++) each[r] = ipu_constant_data(b, v->type, v->shape, o[r].pointer[i]);
     if (!varies(t, i)) return (ipu__folded){.value = each[0]};
@@ -100,7 +100,7 @@ static void expect(const sample *s, const trial *t, int k, int replica, int64_t 
 static void check_rows(ipu_builder *b, const sample *s, const trial *t, int k, const ipu__folded *f,
                        ipu_value one[REPLICAS])
 {
-    const ipu_kernel_value *v = &s->call.operand[k];
+    const ipu__kernel_value *v = &s->call.operand[k];
     for (int r = 0; r < REPLICAS; r++) {
         ipu_value mine = f->value;
         if (f->kind == IPU__FOLDED_ROWS) {
@@ -121,8 +121,8 @@ static void check_rows(ipu_builder *b, const sample *s, const trial *t, int k, c
 
 static void check_sum(const sample *s, const trial *t, int k, const ipu__folded *f, ipu_value one[REPLICAS])
 {
-    const ipu_kernel_value *v     = &s->call.operand[k];
-    ipu_shape               shape = ipu_value_shape(f->value);
+    const ipu__kernel_value *v     = &s->call.operand[k];
+    ipu_shape                shape = ipu_value_shape(f->value);
     if (ipu_value_type(f->value) != ipu__replicas_sum_type(v->type) || !ipu__shape_equal(&shape, &v->shape))
         fail_msg("%s (%s): the sum of output %d is of another type or shape", s->op->kernel.name, s->text, k);
     for (int64_t i = 0; i < ipu__op_n_elements(&v->shape); i++) {
@@ -188,16 +188,16 @@ static int try_all(const sample *s)
 }
 
 /* A chain is what fusing makes, which is after folding; its samples are for other tests. */
-static bool says_it_can(const ipu_op_def *op)
+static bool says_it_can(const ipu__op_def *op)
 {
     return op->batch || op->fold || (op->flags & IPU__OP_ELEMENTWISE);
 }
 
 static void folded_ops_give_what_replicas_give(void **state)
 {
-    const ipu_op_def *op = *state;
-    static sample     s;
-    int               done = 0;
+    const ipu__op_def *op = *state;
+    static sample      s;
+    int                done = 0;
     for (size_t i = 0; op->samples[i]; i++)
         for (int half = 0; half < 2; half++) {
             char error[SAMPLE_ERROR];

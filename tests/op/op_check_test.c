@@ -31,21 +31,21 @@ typedef enum fault {
 static fault current;
 static int   n_runs;
 
-static ipu_status twice_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status twice_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, 0));
     out[0] = call->operand[0];
     return IPU_OK;
 }
 
-static void twice_ref(const ipu_kernel_call *call, void *const *operand)
+static void twice_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type type = call->operand[0].type;
     for (int64_t i = 0; i < ipu__op_n_elements(&call->operand[0].shape); i++)
         element_set(type, operand[1], i, 2 * element_get(type, operand[0], i));
 }
 
-static ipu_status twice_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status twice_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                             int part, int n_parts)
 {
     (void)state;
@@ -67,18 +67,18 @@ static ipu_status twice_run(const ipu_kernel_call *call, void *state, void *cons
     return IPU_OK;
 }
 
-static size_t twice_scratch(const ipu_kernel_call *call, int n_parts)
+static size_t twice_scratch(const ipu__kernel_call *call, int n_parts)
 {
     (void)call, (void)n_parts;
     return 16;
 }
 
-static double twice_work(const ipu_kernel_call *call)
+static double twice_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[0].shape);
 }
 
-static ipu_status twice_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status twice_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {26, 1, 7};
     IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[0].shape), 2, target, out));
@@ -86,29 +86,29 @@ static ipu_status twice_plan(const ipu_kernel_call *call, const ipu_target *targ
     return IPU_OK;
 }
 
-static ipu_status flat_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status flat_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     IPU_TRY(twice_plan(call, target, out));
     out->cycles = 100;
     return IPU_OK;
 }
 
-static ipu_status free_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status free_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     IPU_TRY(twice_plan(call, target, out));
     out->cycles = 0;
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operand_table[]   = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu__cpu_impl      implementations[] = {
-         {.head = {"fast", ipu__op_fits_always}, .scratch_bytes = twice_scratch, .run = twice_run}};
-static const ipu_kernel_impls lists[]   = {IPU__CPU_IMPLS(implementations), {.engine = NULL}};
-static const char *const      samples[] = {"float[5,7]", NULL};
+static const ipu__kernel_operand operand_table[]   = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__cpu_impl       implementations[] = {
+          {.head = {"fast", ipu__op_fits_always}, .scratch_bytes = twice_scratch, .run = twice_run}};
+static const ipu__kernel_impls lists[]   = {IPU__CPU_IMPLS(implementations), {.engine = NULL}};
+static const char *const       samples[] = {"float[5,7]", NULL};
 
-static ipu_op_def make_twice(void)
+static ipu__op_def make_twice(void)
 {
-    return (ipu_op_def){
+    return (ipu__op_def){
         .kernel  = {.name            = "twice",
                     .operands        = operand_table,
                     .n_operands      = 2,
@@ -130,7 +130,7 @@ static ipu_op_def make_twice(void)
 static int findings_with(fault f, ipu_type type)
 {
     static sample s;
-    ipu_op_def    op = make_twice();
+    ipu__op_def   op = make_twice();
     char          error[SAMPLE_ERROR];
     assert_true(sample_parse(&s, &op, samples[0], error));
     sample_retype(&s, IPU_FLOAT, type);
@@ -157,7 +157,7 @@ static void every_fault_of_an_implementation_is_found(void **unused)
 static void prices_that_do_not_grow_are_found(void **unused)
 {
     (void)unused;
-    ipu_op_def op = make_twice();
+    ipu__op_def op = make_twice();
     assert_int_equal(check_cost(&op), 0);
     op.kernel.plan = flat_plan;
     assert_true(check_cost(&op) > 0);
@@ -168,7 +168,7 @@ static void prices_that_do_not_grow_are_found(void **unused)
 static void incomplete_records_are_found(void **unused)
 {
     (void)unused;
-    ipu_op_def good = make_twice(), op = good;
+    ipu__op_def good = make_twice(), op = good;
     assert_int_equal(check_record(&good), 0);
 #define WITHOUT(member) \
     op        = good;   \
@@ -196,9 +196,9 @@ static void incomplete_records_are_found(void **unused)
 static void samples_are_read_as_they_are_written(void **unused)
 {
     (void)unused;
-    static sample     s;
-    char              error[SAMPLE_ERROR];
-    const ipu_op_def *op = ipu__op_find("matmul");
+    static sample      s;
+    char               error[SAMPLE_ERROR];
+    const ipu__op_def *op = ipu__op_find("matmul");
     assert_true(sample_parse(&s, op, "float[3,4]{0.1,4}, half[4]; transpose_a=1 transpose_b=0", error));
     assert_int_equal(s.call.operand[0].shape.rank, 2);
     assert_int_equal(s.call.operand[1].type, IPU_HALF);
@@ -209,7 +209,7 @@ static void samples_are_read_as_they_are_written(void **unused)
                                         "float[3], float[3]; a"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         if (sample_parse(&s, op, wrong[i], error)) fail_msg("\"%s\" was taken", wrong[i]);
-    ipu_op_def twice = make_twice();
+    ipu__op_def twice = make_twice();
     assert_false(sample_parse(&s, &twice, "float[3], float[3]", error)); /* one too many */
 }
 

@@ -26,7 +26,7 @@ static const ipu_type floating[] = {IPU_FLOAT, IPU_HALF, IPU_BFLOAT16, IPU_DOUBL
 enum { N_FLOATING = sizeof floating / sizeof *floating };
 
 /* Sample `i` with floats in `type`. False: the op does not take that. */
-static bool take_sample(sample *s, const ipu_op_def *op, size_t i, ipu_type type)
+static bool take_sample(sample *s, const ipu__op_def *op, size_t i, ipu_type type)
 {
     char error[SAMPLE_ERROR];
     if (!sample_parse(s, op, op->samples[i], error))
@@ -50,9 +50,9 @@ static bool is_left_out(const sample *s, ipu_type type)
 
 static void check_op(void **state)
 {
-    static sample     s;
-    const ipu_op_def *op  = *state;
-    int               bad = check_record(op);
+    static sample      s;
+    const ipu__op_def *op  = *state;
+    int                bad = check_record(op);
     if (bad) fail_msg("%d findings in the record", bad);
     for (size_t i = 0; op->samples[i]; i++)
         for (int t = 0; t < N_FLOATING; t++) {
@@ -65,9 +65,9 @@ static void check_op(void **state)
 
 static void check_op_gradient(void **state)
 {
-    static sample     s;
-    const ipu_op_def *op  = *state;
-    int               bad = 0;
+    static sample      s;
+    const ipu__op_def *op  = *state;
+    int                bad = 0;
     for (size_t i = 0; op->samples[i]; i++)
         if (take_sample(&s, op, i, IPU_FLOAT)) bad += check_gradient(&s) + check_second_gradient(&s);
     if (bad) fail_msg("%d findings", bad);
@@ -121,7 +121,7 @@ static void print_perf(const sample *s, const char *name, double seconds)
     fflush(stdout);
 }
 
-static void perf_op(const ipu_op_def *op)
+static void perf_op(const ipu__op_def *op)
 {
     static sample s;
     for (size_t i = 0; op->samples[i] && op->kernel.ref; i++) {
@@ -136,12 +136,12 @@ static void perf_op(const ipu_op_def *op)
 
 /* ---- support ---- */
 
-static const char *kind_of(const ipu_op_def *op)
+static const char *kind_of(const ipu__op_def *op)
 {
     return op->view ? "view" : !op->kernel.ref ? "composition" : op->compose ? "kernel+" : "kernel";
 }
 
-static void support_op(const ipu_op_def *op)
+static void support_op(const ipu__op_def *op)
 {
     static const char *const words[] = {"-", "zero", "first", "second"};
     static sample            s;
@@ -194,7 +194,7 @@ static int run_chosen(bool test, bool grad, char *const *names, int n_names)
     return failed;
 }
 
-static void for_each(void (*fn)(const ipu_op_def *op), char *const *names, int n_names)
+static void for_each(void (*fn)(const ipu__op_def *op), char *const *names, int n_names)
 {
     for (size_t i = 0; ipu__ops[i]; i++)
         if (is_asked_for(ipu__ops[i]->kernel.name, names, n_names)) fn(ipu__ops[i]);

@@ -38,10 +38,10 @@ enum {
 
 /* Shared with the process that tries: what it was at when it died. */
 typedef struct trial {
-    const ipu_op_def *op;
-    char              text[SWEEP_TEXT];
-    int               n_parts;
-    long              n_cases;
+    const ipu__op_def *op;
+    char               text[SWEEP_TEXT];
+    int                n_parts;
+    long               n_cases;
 } trial;
 
 static trial   *at;
@@ -112,7 +112,7 @@ static int try_case(test_random *random)
 }
 
 /* The samples themselves, in each of `parts`. */
-static int walk_op(const ipu_op_def *op)
+static int walk_op(const ipu__op_def *op)
 {
     int bad = 0;
     at->op  = op;
@@ -127,7 +127,7 @@ static int walk_op(const ipu_op_def *op)
 }
 
 /* In a process of its own. Findings. */
-static int sweep_op(const ipu_op_def *op)
+static int sweep_op(const ipu__op_def *op)
 {
     double      end    = now() + seconds;
     int         bad    = 0;
@@ -147,8 +147,8 @@ static int sweep_op(const ipu_op_def *op)
 
 static void check_op(void **state)
 {
-    const ipu_op_def *op = *state;
-    int               status;
+    const ipu__op_def *op = *state;
+    int                status;
     memset(at, 0, sizeof *at);
     fflush(NULL);
     pid_t child = fork();

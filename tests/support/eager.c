@@ -8,18 +8,18 @@
 #include "graph/graph.h"
 
 typedef struct step {
-    const ipu_op_def *op;
-    ipu_kernel_call   call;
-    ipu_value         in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
+    const ipu__op_def *op;
+    ipu__kernel_call   call;
+    ipu_value          in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
 } step;
 
 typedef struct eager {
     ipu_builder base;
     bool        take_apart;
-    ipu_graph  *g;          /* for views; NULL until the first */
-    IPU_ARRAY(void *) data; /* by id */
-    IPU_ARRAY(step *) tape;
-    void (*watch)(const ipu_kernel_call *call, void *user); /* NULL: nobody */
+    ipu_graph  *g;           /* for views; NULL until the first */
+    IPU__ARRAY(void *) data; /* by id */
+    IPU__ARRAY(step *) tape;
+    void (*watch)(const ipu__kernel_call *call, void *user); /* NULL: nobody */
     void *watcher;
 } eager;
 
@@ -27,12 +27,12 @@ static eager *self(ipu_builder *b) { return (eager *)b; }
 
 void *eager_data(ipu_value v) { return v.id ? self(v.builder)->data.at[v.id] : NULL; }
 
-static size_t bytes_of(const ipu_kernel_value *v)
+static size_t bytes_of(const ipu__kernel_value *v)
 {
     return (size_t)ipu__op_n_elements(&v->shape) * ipu_type_size(v->type);
 }
 
-static ipu_status add(eager *e, const ipu_kernel_value *v, ipu_value *out)
+static ipu_status add(eager *e, const ipu__kernel_value *v, ipu_value *out)
 {
     size_t bytes = bytes_of(v);
     void  *data  = aligned_alloc(64, (bytes + 64) / 64 * 64);
@@ -42,7 +42,7 @@ static ipu_status add(eager *e, const ipu_kernel_value *v, ipu_value *out)
     return e->base.status;
 }
 
-static ipu_status constant(ipu_builder *b, ipu_kernel_value value, const void *data, ipu_value *out)
+static ipu_status constant(ipu_builder *b, ipu__kernel_value value, const void *data, ipu_value *out)
 {
     IPU_TRY(add(self(b), &value, out));
     if (bytes_of(&value) > 0) memcpy(eager_data(*out), data, bytes_of(&value));
@@ -65,7 +65,7 @@ typedef struct sources {
     uint32_t  first, n;
 } sources;
 
-static ipu_status view_of(eager *e, const ipu_op_def *op, const ipu_kernel_call *call, const ipu_value *in,
+static ipu_status view_of(eager *e, const ipu__op_def *op, const ipu__kernel_call *call, const ipu_value *in,
                           sources *from, ipu_tensor *out)
 {
     ipu_tensor tensors[IPU__MAX_OPERANDS];
@@ -89,14 +89,14 @@ static const char *data_of(const eager *e, const sources *from, uint32_t var)
     return ipu__graph_variable(e->g, var)->data;
 }
 
-static ipu_status emit_view(eager *e, const ipu_op_def *op, const ipu_kernel_call *call, const ipu_value *in,
-                            ipu_value *out)
+static ipu_status emit_view(eager *e, const ipu__op_def *op, const ipu__kernel_call *call,
+                            const ipu_value *in, ipu_value *out)
 {
     sources    from;
     ipu_tensor t;
     IPU_TRY(view_of(e, op, call, in, &from, &t));
-    const ipu_kernel_value *v     = &call->operand[op->n_in];
-    ipu_shape               shape = ipu_tensor_shape(t);
+    const ipu__kernel_value *v     = &call->operand[op->n_in];
+    ipu_shape                shape = ipu_tensor_shape(t);
     if (!ipu__shape_equal(&shape, &v->shape) || ipu_tensor_type(t) != v->type)
         return ipu__fail(IPU_INVALID, "%s: its view is %s%s, infer said %s%s", op->kernel.name,
                          ipu_type_name(ipu_tensor_type(t)), ipu__shape_str(&shape), ipu_type_name(v->type),
@@ -113,7 +113,7 @@ static ipu_status emit_view(eager *e, const ipu_op_def *op, const ipu_kernel_cal
 
 /* ---- kernels ---- */
 
-static ipu_status emit_kernel(eager *e, const ipu_op_def *op, const ipu_kernel_call *call,
+static ipu_status emit_kernel(eager *e, const ipu__op_def *op, const ipu__kernel_call *call,
                               const ipu_value *in, ipu_value *out)
 {
     static max_align_t nothing[4];
@@ -128,8 +128,8 @@ static ipu_status emit_kernel(eager *e, const ipu_op_def *op, const ipu_kernel_c
     return IPU_OK;
 }
 
-static ipu_status emit(ipu_builder *b, const ipu_op_def *op, const ipu_kernel_call *call, const ipu_value *in,
-                       ipu_value *out)
+static ipu_status emit(ipu_builder *b, const ipu__op_def *op, const ipu__kernel_call *call,
+                       const ipu_value *in, ipu_value *out)
 {
     eager *e           = self(b);
     bool   no_gradient = !op->grad && !(op->flags & IPU__OP_NO_GRADIENT);
@@ -162,7 +162,7 @@ ipu_builder *eager_create(bool take_apart)
     return &e->base;
 }
 
-void eager_watch(ipu_builder *b, void (*fn)(const ipu_kernel_call *call, void *user), void *user)
+void eager_watch(ipu_builder *b, void (*fn)(const ipu__kernel_call *call, void *user), void *user)
 {
     self(b)->watch   = fn;
     self(b)->watcher = user;

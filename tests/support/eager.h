@@ -14,7 +14,7 @@ ipu_builder *eager_create(bool take_apart);
 void         eager_destroy(ipu_builder *b);
 
 /* Shows `fn` every call of a kernel from now on, before it is computed. */
-void eager_watch(ipu_builder *b, void (*fn)(const ipu_kernel_call *call, void *user), void *user);
+void eager_watch(ipu_builder *b, void (*fn)(const ipu__kernel_call *call, void *user), void *user);
 
 /* The values themselves, in the type's own format. Borrowed from the builder. */
 void *eager_data(ipu_value v);

@@ -158,7 +158,7 @@ typedef struct bound {
 } bound;
 
 typedef struct binding {
-    IPU_ARRAY(bound) list;
+    IPU__ARRAY(bound) list;
     void *lists[16]; /* arrays of spans, to be freed */
     int   n_lists;
 } binding;
@@ -286,18 +286,18 @@ static ipu_status execute(interp *it, uint32_t id)
 
 static void run_kernel(interp *it, int64_t replica, const ipu__kernel_step *k)
 {
-    const ipu_kernel_def *def = k->call.def;
-    packed                values[IPU__MAX_OPERANDS];
-    void                 *operands[IPU__MAX_OPERANDS];
-    bool                  inputs = true;
+    const ipu__kernel_def *def = k->call.def;
+    packed                 values[IPU__MAX_OPERANDS];
+    void                  *operands[IPU__MAX_OPERANDS];
+    bool                   inputs = true;
     for (int i = 0; i < k->call.n_operands; i++) {
         values[i]   = gather(it, replica, k->views[i]);
         operands[i] = values[i].cells.data;
-        if (def->operands[i].access != IPU_ACCESS_WRITE) inputs = use(it, &values[i]) && inputs;
+        if (def->operands[i].access != IPU__ACCESS_WRITE) inputs = use(it, &values[i]) && inputs;
     }
     def->ref(&k->call, operands);
     for (int i = 0; i < k->call.n_operands; i++) {
-        if (def->operands[i].access != IPU_ACCESS_READ) {
+        if (def->operands[i].access != IPU__ACCESS_READ) {
             define(&values[i], inputs);
             scatter(it, replica, k->views[i], &values[i]);
         }

@@ -29,7 +29,7 @@ int finding(const sample *s, const char *what, const char *format, ...)
 
 /* ---- records ---- */
 
-static int wrong(const ipu_op_def *op, bool is_right, const char *what)
+static int wrong(const ipu__op_def *op, bool is_right, const char *what)
 {
     if (is_right) return 0;
     fprintf(stderr, "%s: its record: %s\n", op->kernel.name ? op->kernel.name : "?", what);
@@ -38,30 +38,30 @@ static int wrong(const ipu_op_def *op, bool is_right, const char *what)
 
 static bool is_filled(const char *text) { return text && *text; }
 
-static int check_operand_table(const ipu_op_def *op)
+static int check_operand_table(const ipu__op_def *op)
 {
-    const ipu_kernel_def *def = &op->kernel;
-    int                   bad = 0;
+    const ipu__kernel_def *def = &op->kernel;
+    int                    bad = 0;
     bad += wrong(op, op->n_in >= 0 && ipu__op_n_out(op) >= 1, "outputs are missing");
     bad += wrong(op, def->n_operands <= IPU__MAX_OPERANDS, "too many operands");
     for (int i = 0; i < def->n_operands; i++) {
-        const ipu_kernel_operand *o = &def->operands[i];
+        const ipu__kernel_operand *o = &def->operands[i];
         bad += wrong(op, is_filled(o->name), "an operand has no name");
         bad += wrong(op,
-                     o->shares == IPU_SHARES_NONE || o->shares == IPU_SHARES_ANY
+                     o->shares == IPU__SHARES_NONE || o->shares == IPU__SHARES_ANY
                          || (o->shares >= 0 && o->shares < def->n_operands && o->shares != i),
                      "an operand shares memory with one there is not");
-        bad += wrong(op, (o->access == IPU_ACCESS_READ) == (i < op->n_in),
+        bad += wrong(op, (o->access == IPU__ACCESS_READ) == (i < op->n_in),
                      "inputs are read, outputs written");
         bad += wrong(op, !o->optional || i < op->n_in, "an output is optional");
     }
     return bad;
 }
 
-static int check_kernel_members(const ipu_op_def *op)
+static int check_kernel_members(const ipu__op_def *op)
 {
-    const ipu_kernel_def *def = &op->kernel;
-    int                   bad = 0;
+    const ipu__kernel_def *def = &op->kernel;
+    int                    bad = 0;
     bad += wrong(op, def->ref || op->view || op->compose, "there is no ref, view or composition");
     bad += wrong(op, !op->view || ipu__op_n_out(op) == 1, "a view has one output");
     bad += wrong(op, def->check == ipu__op_check, "check is not ipu__op_check");
@@ -77,7 +77,7 @@ static int check_kernel_members(const ipu_op_def *op)
     return bad;
 }
 
-int check_record(const ipu_op_def *op)
+int check_record(const ipu__op_def *op)
 {
     int bad = 0;
     bad += wrong(op, is_filled(op->kernel.name), "name");
@@ -116,11 +116,11 @@ typedef struct tolerance {
 
 /* Two roundings to the type; sums in float whose order differs: errors of a walk over the operations that
  * each element takes, against the largest result, which stands for the terms. */
-static tolerance tolerance_of(const ipu_kernel_call *call, ipu_type type, double largest)
+static tolerance tolerance_of(const ipu__kernel_call *call, ipu_type type, double largest)
 {
     double epsilon = epsilon_of(type), sum_epsilon = type == IPU_DOUBLE ? epsilon : 0x1p-24, n = 1, n_out = 1;
     if (epsilon == 0) return (tolerance){0, 0};
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     if (call->def->work) n = call->def->work(call);
     for (int i = op->n_in; i < call->n_operands; i++)
         n_out += (double)ipu__op_n_elements(&call->operand[i].shape);
@@ -299,22 +299,22 @@ static int check_implementation(const sample *s, const ipu__cpu_impl *impl, cons
 /* ---- layouts ---- */
 
 /* Element `i` of the plain order in a layout. */
-static int64_t place_in(ipu_layout layout, const ipu_shape *shape, int64_t i)
+static int64_t place_in(ipu__memory_layout layout, const ipu_shape *shape, int64_t i)
 {
     enum { W = IPU__LAYOUT_WIDTH };
-    int64_t rest = 1, outer = layout == IPU_LAYOUT_LANES ? 1 : shape->dim[0];
-    int64_t turned = layout == IPU_LAYOUT_LANES ? shape->dim[0] : shape->dim[1];
-    for (int k = layout == IPU_LAYOUT_LANES ? 1 : 2; k < shape->rank; k++) rest *= shape->dim[k];
+    int64_t rest = 1, outer = layout == IPU__LAYOUT_LANES ? 1 : shape->dim[0];
+    int64_t turned = layout == IPU__LAYOUT_LANES ? shape->dim[0] : shape->dim[1];
+    for (int k = layout == IPU__LAYOUT_LANES ? 1 : 2; k < shape->rank; k++) rest *= shape->dim[k];
     int64_t n = i / rest / turned % outer, c = i / rest % turned, r = i % rest;
     return ((n * (turned / W) + c / W) * rest + r) * W + c % W;
 }
 
 static void turn(const sample *s, int k, void *data, bool back)
 {
-    ipu_layout layout = (ipu_layout)s->call.layout[k];
-    size_t     size   = ipu_type_size(s->call.operand[k].type);
-    int64_t    n      = sample_n_elements(s, k);
-    if (layout == IPU_LAYOUT_PLAIN || n == 0) return;
+    ipu__memory_layout layout = (ipu__memory_layout)s->call.layout[k];
+    size_t             size   = ipu_type_size(s->call.operand[k].type);
+    int64_t            n      = sample_n_elements(s, k);
+    if (layout == IPU__LAYOUT_PLAIN || n == 0) return;
     char *copy = malloc((size_t)n * size), *at = data;
     if (!copy) abort();
     memcpy(copy, data, (size_t)n * size);
@@ -329,9 +329,9 @@ static void turn(const sample *s, int k, void *data, bool back)
 
 static bool may_share(const sample *s, int out, int in)
 {
-    const ipu_kernel_operand *o = s->op->kernel.operands;
-    const ipu_kernel_value   *v = s->call.operand;
-    bool allowed = o[out].shares == in || o[in].shares == out || o[out].shares == IPU_SHARES_ANY;
+    const ipu__kernel_operand *o = s->op->kernel.operands;
+    const ipu__kernel_value   *v = s->call.operand;
+    bool allowed = o[out].shares == in || o[in].shares == out || o[out].shares == IPU__SHARES_ANY;
     return allowed && s->call.layout[out] == s->call.layout[in] && v[out].type == v[in].type
         && ipu__shape_equal(&v[out].shape, &v[in].shape);
 }
@@ -348,7 +348,8 @@ static int check_sharing(const sample *s, const ipu__cpu_impl *impl, const opera
             o.pointer[out] = o.pointer[in];
             snprintf(what, sizeof what, "%s with \"%s\" in the place of \"%s\", both %s",
                      impl ? impl->head.name : "ref", s->op->kernel.operands[out].name,
-                     s->op->kernel.operands[in].name, ipu__layout_name((ipu_layout)s->call.layout[in]));
+                     s->op->kernel.operands[in].name,
+                     ipu__layout_name((ipu__memory_layout)s->call.layout[in]));
             for (int k = 0; k < o.n; k++)
                 if (k != out) turn(s, k, o.pointer[k], false);
             if (impl)
@@ -372,19 +373,19 @@ static bool next_layouts(sample *s, const ipu__cpu_impl *impl, int n_parts)
 {
     int tied = -1;
     for (int k = 0; k < s->call.n_operands; k++) {
-        ipu_kernel_call plain = s->call;
+        ipu__kernel_call plain = s->call;
         memset(plain.layout, 0, sizeof plain.layout);
-        ipu_kernel_layouts offered = impl->layouts(&plain, n_parts, k);
+        ipu__kernel_layouts offered = impl->layouts(&plain, n_parts, k);
         if (!ipu__kernel_has(&s->call, k) || (offered.tied && tied >= 0)) continue;
         if (offered.tied) tied = k;
         for (int l = s->call.layout[k] + 1; l < IPU__N_LAYOUTS; l++) {
-            if (!(offered.takes & IPU_LAYOUT_BIT(l))
-                || !ipu__layout_fits((ipu_layout)l, &s->call.operand[k].shape))
+            if (!(offered.takes & IPU__LAYOUT_BIT(l))
+                || !ipu__layout_fits((ipu__memory_layout)l, &s->call.operand[k].shape))
                 continue;
             s->call.layout[k] = (uint8_t)l;
             return true;
         }
-        s->call.layout[k] = IPU_LAYOUT_PLAIN;
+        s->call.layout[k] = IPU__LAYOUT_PLAIN;
     }
     return false;
 }
@@ -392,17 +393,17 @@ static bool next_layouts(sample *s, const ipu__cpu_impl *impl, int n_parts)
 /* Tied operands follow the first; false: one of them cannot. */
 static bool follow(sample *s, const ipu__cpu_impl *impl, int n_parts)
 {
-    ipu_kernel_call plain = s->call;
+    ipu__kernel_call plain = s->call;
     memset(plain.layout, 0, sizeof plain.layout);
     int first = -1;
     for (int k = 0; k < s->call.n_operands; k++) {
-        ipu_kernel_layouts offered = impl->layouts(&plain, n_parts, k);
+        ipu__kernel_layouts offered = impl->layouts(&plain, n_parts, k);
         if (!offered.tied || !ipu__kernel_has(&s->call, k)) continue;
         if (first < 0) first = k;
         s->call.layout[k] = s->call.layout[first];
-        unsigned takes    = offered.takes | IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-        if (!(takes & IPU_LAYOUT_BIT(s->call.layout[k]))
-            || !ipu__layout_fits((ipu_layout)s->call.layout[k], &s->call.operand[k].shape))
+        unsigned takes    = offered.takes | IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
+        if (!(takes & IPU__LAYOUT_BIT(s->call.layout[k]))
+            || !ipu__layout_fits((ipu__memory_layout)s->call.layout[k], &s->call.operand[k].shape))
             return false;
     }
     return true;
@@ -417,7 +418,7 @@ static int check_layout(const sample *s, const ipu__cpu_impl *impl, const operan
         turn(s, k, o.pointer[k], false);
         if (ipu__kernel_has(&s->call, k) && n < (int)sizeof what - 16)
             n += snprintf(what + n, sizeof what - (size_t)n, " %s",
-                          ipu__layout_name((ipu_layout)s->call.layout[k]));
+                          ipu__layout_name((ipu__memory_layout)s->call.layout[k]));
     }
     int bad = run_parts(s, impl, o.pointer, n_parts, false, what);
     for (int k = 0; k < o.n; k++) turn(s, k, o.pointer[k], true);
@@ -449,10 +450,10 @@ static int check_layouts(const sample *s, const ipu__cpu_impl *impl, const opera
 /* Rows that the op says are independent (graph/kernel.h) give one by one what they give together. */
 static int check_rows(const sample *s, const operands *expected)
 {
-    ipu_kernel_call one  = s->call;
-    uint32_t        rows = ipu__kernel_rows(&s->call);
-    int64_t         n    = 0;
-    int             bad  = 0;
+    ipu__kernel_call one  = s->call;
+    uint32_t         rows = ipu__kernel_rows(&s->call);
+    int64_t          n    = 0;
+    int              bad  = 0;
     for (int k = 0; k < s->call.n_operands; k++) {
         if (!(rows & (uint32_t)1 << k)) continue;
         if (n > 0 && n != s->call.operand[k].shape.dim[0]) bad += finding(s, "rows", "differ in number");
@@ -520,9 +521,9 @@ static int check_ref(const sample *s, operands *expected)
 
 static int check_all(const sample *s, const operands *expected, int n_parts, bool sharing)
 {
-    const ipu_kernel_def *def = &s->op->kernel;
-    int                   bad = 0;
-    ipu__cpu_impls        all = ipu__cpu_impls_of(def);
+    const ipu__kernel_def *def = &s->op->kernel;
+    int                    bad = 0;
+    ipu__cpu_impls         all = ipu__cpu_impls_of(def);
     for (int i = 0; i < all.n; i++) {
         const ipu__cpu_impl *impl = &all.at[i];
         if (!impl->head.fits(&s->call, ipu__cpu_machine_here(), n_parts)) continue;
@@ -615,10 +616,10 @@ static bool is_empty(const sample *s)
     return false;
 }
 
-static int check_plan(const sample *s, const char *chip, ipu_kernel_plan *plan)
+static int check_plan(const sample *s, const char *chip, ipu__kernel_plan *plan)
 {
     ipu_target target;
-    *plan = (ipu_kernel_plan){0};
+    *plan = (ipu__kernel_plan){0};
     if (ipu_target_find(chip, 0, &target) != IPU_OK || s->op->kernel.plan(&s->call, &target, plan) != IPU_OK)
         return finding(s, "plan", "on %s: %s", chip, ipu_message());
     if (!(s->op->kernel.work(&s->call) >= 0)) return finding(s, "work", "is negative or no number");
@@ -636,18 +637,18 @@ static int check_plan(const sample *s, const char *chip, ipu_kernel_plan *plan)
 
 int check_price(const sample *s)
 {
-    ipu_kernel_plan plan;
+    ipu__kernel_plan plan;
     return check_plan(s, "gc200", &plan);
 }
 
 /* A dimension that the op lets grow, 256 times over: 1 if its price does not grow, -1 if none does. */
 static int check_growth(const sample *s, int64_t dimension)
 {
-    static sample   large;
-    ipu_kernel_plan before, after;
-    int64_t         factors[] = {16, 4096, 1 << 16};
+    static sample    large;
+    ipu__kernel_plan before, after;
+    int64_t          factors[] = {16, 4096, 1 << 16};
     if (check_plan(s, "gc200", &before)) return 1;
-    ipu_kernel_plan first = before;
+    ipu__kernel_plan first = before;
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         if (!scale_dimension(s, dimension, factors[i], &large)) return i == 0 ? -1 : 0;
         if (check_plan(&large, "gc200", &after)) return 1;
@@ -662,7 +663,7 @@ static int check_growth(const sample *s, int64_t dimension)
     return 0;
 }
 
-int check_cost(const ipu_op_def *op)
+int check_cost(const ipu__op_def *op)
 {
     static sample s;
     char          error[SAMPLE_ERROR];
@@ -670,7 +671,7 @@ int check_cost(const ipu_op_def *op)
     int           bad = 0, grown = 0;
     if (!op->kernel.ref) return 0;
     for (size_t i = 0; op->samples[i]; i++) {
-        ipu_kernel_plan plan;
+        ipu__kernel_plan plan;
         if (!sample_parse(&s, op, op->samples[i], error) || sample_infer(&s) != IPU_OK) continue;
         for (int c = 0; ipu_target_chip_at(c, &chip, &summary) && !bad; c++)
             bad += check_plan(&s, chip, &plan);

@@ -7,7 +7,7 @@
 #include "sample.h"
 
 /* The record has all it must have, and says it well. */
-int check_record(const ipu_op_def *op);
+int check_record(const ipu__op_def *op);
 
 /* Every implementation against `ref`: 1 to 3 parts in both orders, sentinels, inputs left alone, outputs in
  * the place of inputs where the record allows it; and `ref` against `ref` in double. */
@@ -19,7 +19,7 @@ int check_parts(const sample *s, int n_parts);
 int check_composition(const sample *s);
 
 /* Plans and work are positive and grow. */
-int check_cost(const ipu_op_def *op);
+int check_cost(const ipu__op_def *op);
 /* One plan is positive. */
 int check_price(const sample *s);
 

@@ -230,14 +230,14 @@ static bool is_differentiable(const sample *s)
     return in && out;
 }
 
-static bool claims_gradient(const ipu_op_def *op)
+static bool claims_gradient(const ipu__op_def *op)
 {
     return op->grad || op->compose || op->flags & IPU__OP_NO_GRADIENT;
 }
 
 /* Ops that are the last of their kind: steps of optimizers, functions of the host, decoders, and gradients whose op has a composition to be
  * differentiated twice. */
-static bool may_lack_gradient(const ipu_op_def *op)
+static bool may_lack_gradient(const ipu__op_def *op)
 {
     size_t n = strlen(op->kernel.name);
     return strcmp(op->family, "optimizer") == 0 || strcmp(op->family, "host") == 0

@@ -88,10 +88,10 @@ static bool read_input(reader *r, sample *s, int i)
     size_t n = 0;
     if (!read_word(r, word, sizeof word)) return false;
     if (strcmp(word, "none") == 0) {
-        s->call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        s->call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
         return true;
     }
-    ipu_kernel_value v = {ipu_type_find(word), IPU_SCALAR};
+    ipu__kernel_value v = {ipu_type_find(word), IPU_SCALAR};
     if (v.type == IPU_N_TYPES) return fail(r, "there is no type \"%s\"", word);
     if (take(r, '[') && !read_ints(r, v.shape.dim, &n, IPU_MAX_RANK)) return false;
     v.shape.rank       = (int)n;
@@ -115,7 +115,7 @@ static const char *keep(sample *s, const char *text, size_t n)
     return own;
 }
 
-static ipu_attribute_kind declared_kind(const ipu_op_def *op, const char *name)
+static ipu_attribute_kind declared_kind(const ipu__op_def *op, const char *name)
 {
     for (size_t i = 0; i < op->n_attributes; i++)
         if (strcmp(op->attributes[i].name, name) == 0) return op->attributes[i].kind;
@@ -165,14 +165,14 @@ static bool read_attribute(reader *r, sample *s)
     return read_ints(r, s->ints[k], &a->n_ints, SAMPLE_MAX_INTS);
 }
 
-bool sample_parse(sample *s, const ipu_op_def *op, const char *text, char error[SAMPLE_ERROR])
+bool sample_parse(sample *s, const ipu__op_def *op, const char *text, char error[SAMPLE_ERROR])
 {
     reader r = {.at = text};
     int    n = 0;
     r.error  = error;
     *s       = (sample){.op = op, .text = text, .call = {.def = &op->kernel, .n_operands = op->n_in}};
     s->call.attributes = s->attributes;
-    for (int i = 0; i < op->n_in; i++) s->call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    for (int i = 0; i < op->n_in; i++) s->call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     skip_blanks(&r);
     if (*r.at && *r.at != ';') do {
             if (n == op->n_in) return fail(&r, "%s has only %d inputs", op->kernel.name, op->n_in);
@@ -202,9 +202,9 @@ bool sample_retype(sample *s, ipu_type from, ipu_type to)
 
 ipu_status sample_infer(sample *s)
 {
-    ipu_kernel_value *out = s->call.operand + s->op->n_in;
-    s->call.n_operands    = s->op->n_in;
-    for (int i = 0; i < ipu__op_n_out(s->op); i++) out[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    ipu__kernel_value *out = s->call.operand + s->op->n_in;
+    s->call.n_operands     = s->op->n_in;
+    for (int i = 0; i < ipu__op_n_out(s->op); i++) out[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     IPU_TRY(ipu__op_check_attributes(&s->call));
     IPU_TRY(s->op->infer(&s->call, out));
     s->call.n_operands = s->op->kernel.n_operands;

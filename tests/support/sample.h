@@ -10,11 +10,11 @@
 enum { SAMPLE_MAX_ATTRIBUTES = 24, SAMPLE_MAX_INTS = 32, SAMPLE_ERROR = 256 };
 
 typedef struct sample {
-    const ipu_op_def *op;
-    const char       *text;
-    ipu_kernel_call   call; /* inputs; outputs after sample_infer */
-    bool              present[IPU__MAX_OPERANDS];
-    double            low[IPU__MAX_OPERANDS], high[IPU__MAX_OPERANDS];
+    const ipu__op_def *op;
+    const char        *text;
+    ipu__kernel_call   call; /* inputs; outputs after sample_infer */
+    bool               present[IPU__MAX_OPERANDS];
+    double             low[IPU__MAX_OPERANDS], high[IPU__MAX_OPERANDS];
     bool conditioned; /* results may be as far apart as those of inputs that differ in the last bit */
     ipu_attribute attributes[SAMPLE_MAX_ATTRIBUTES];
     int64_t       ints[SAMPLE_MAX_ATTRIBUTES][SAMPLE_MAX_INTS];
@@ -23,7 +23,7 @@ typedef struct sample {
 } sample;
 
 /* False: not a sample; `error` says why. A sample refers to itself and must not be moved. */
-bool sample_parse(sample *s, const ipu_op_def *op, const char *text, char error[SAMPLE_ERROR]);
+bool sample_parse(sample *s, const ipu__op_def *op, const char *text, char error[SAMPLE_ERROR]);
 
 /* Inputs of type `from` become `to`. False: there are none. */
 bool sample_retype(sample *s, ipu_type from, ipu_type to);

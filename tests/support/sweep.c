@@ -40,9 +40,9 @@ static void put_ints(writer *w, const int64_t *ints, size_t n)
     put(w, "]");
 }
 
-static void put_input(writer *w, const ipu_kernel_call *call, int i)
+static void put_input(writer *w, const ipu__kernel_call *call, int i)
 {
-    const ipu_kernel_value *v = &call->operand[i];
+    const ipu__kernel_value *v = &call->operand[i];
     if (call->def->operands[i].optional && !ipu__kernel_has(call, i)) {
         put(w, "none");
         return;
@@ -67,7 +67,7 @@ static void put_attribute(writer *w, const ipu_attribute *a)
 }
 
 /* `s` NULL: without bounds. */
-static bool write_call(const ipu_kernel_call *call, const sample *s, char text[SWEEP_TEXT])
+static bool write_call(const ipu__kernel_call *call, const sample *s, char text[SWEEP_TEXT])
 {
     writer w = {.left = SWEEP_TEXT, .ok = true};
     w.at     = text;
@@ -227,7 +227,7 @@ static void drop_input(test_random *r, sample *s)
     int i = draw_input(r, s);
     if (i < 0 || !s->op->kernel.operands[i].optional) return;
     s->present[i]      = false;
-    s->call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    s->call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
 }
 
 static void change_type(test_random *r, sample *s)
@@ -317,7 +317,7 @@ static bool is_affordable(const sample *s, double most_elements, double most_wor
 
 bool sweep_is_small(const sample *s) { return is_affordable(s, 5000, 1e6); }
 
-bool sweep_make(test_random *r, const ipu_op_def *op, size_t i, char text[SWEEP_TEXT])
+bool sweep_make(test_random *r, const ipu__op_def *op, size_t i, char text[SWEEP_TEXT])
 {
     static sample s;
     static char   next[SWEEP_TEXT];
@@ -359,10 +359,10 @@ static bool runs(const sample *s, const ipu__cpu_impl *impl, const operands *o)
 /* Implementations see for themselves what `examine` does not. */
 static bool is_taken(const sample *s)
 {
-    const ipu_kernel_def *def = &s->op->kernel;
-    operands              o   = operands_make(s, 1);
-    bool                  ok  = !def->examine || def->examine(&s->call, o.pointer) == IPU_OK;
-    ipu__cpu_impls        all = ipu__cpu_impls_of(def);
+    const ipu__kernel_def *def = &s->op->kernel;
+    operands               o   = operands_make(s, 1);
+    bool                   ok  = !def->examine || def->examine(&s->call, o.pointer) == IPU_OK;
+    ipu__cpu_impls         all = ipu__cpu_impls_of(def);
     for (int i = 0; i < all.n; i++) /* all of them: what they refuse is no reason to crash */
         if (all.at[i].head.fits(&s->call, ipu__cpu_machine_here(), 1)) ok &= runs(s, &all.at[i], &o);
     operands_free(&o);
@@ -393,7 +393,7 @@ typedef struct collector {
     const char *own; /* name of the op itself */
 } collector;
 
-static void collect(const ipu_kernel_call *call, void *user)
+static void collect(const ipu__kernel_call *call, void *user)
 {
     collector  *c    = user;
     sweep_list *list = c->list;
@@ -407,7 +407,7 @@ static void collect(const ipu_kernel_call *call, void *user)
 }
 
 /* If all inputs are optional, none is known to be absent: it has no elements. */
-static bool is_never_absent(const ipu_op_def *op)
+static bool is_never_absent(const ipu__op_def *op)
 {
     bool never = true;
     for (int i = 0; i < op->n_in; i++) never &= op->kernel.operands[i].optional;

@@ -10,7 +10,7 @@ enum { SWEEP_TEXT = 4096, SWEEP_RELATED = 40 };
 
 /* A use of `op` made from its sample `i`, as text in the grammar of samples; false: what came out is that sample, or
  * too large to be tried. The same numbers from `r` give the same text. */
-bool sweep_make(test_random *r, const ipu_op_def *op, size_t i, char text[SWEEP_TEXT]);
+bool sweep_make(test_random *r, const ipu__op_def *op, size_t i, char text[SWEEP_TEXT]);
 
 /* A number of parts: mostly few, at times far more than there are rows. */
 int sweep_parts(test_random *r);
@@ -21,9 +21,9 @@ bool sweep_bound(sample *s);
 /* Uses of other ops that follow from one: its gradient and what it is composed of. Ops that take only sizes that go
  * with each other are reached so. */
 typedef struct sweep_list {
-    int               n;
-    const ipu_op_def *op[SWEEP_RELATED];
-    char              text[SWEEP_RELATED][SWEEP_TEXT];
+    int                n;
+    const ipu__op_def *op[SWEEP_RELATED];
+    char               text[SWEEP_RELATED][SWEEP_TEXT];
 } sweep_list;
 
 /* Gradients take references that go over all pairs of elements: so only of small ones. Statuses: what the builder

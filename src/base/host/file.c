@@ -47,7 +47,7 @@ static int open_retrying(const char *path, int flags, mode_t mode)
 
 /* ---- reading ---- */
 
-typedef IPU_ARRAY(char) bytes_array;
+typedef IPU__ARRAY(char) bytes_array;
 
 static ipu_status fail_too_large(const char *path, size_t limit)
 {

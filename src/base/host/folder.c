@@ -110,7 +110,7 @@ typedef struct kept {
     uint64_t bytes;
 } kept;
 
-typedef IPU_ARRAY(kept) kept_list;
+typedef IPU__ARRAY(kept) kept_list;
 
 static int by_use(const void *a, const void *b)
 {

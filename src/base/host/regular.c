@@ -52,7 +52,7 @@ ipu_status ipu__regular_open(const char *path, int *fd)
     return status;
 }
 
-typedef IPU_ARRAY(char) bytes_array;
+typedef IPU__ARRAY(char) bytes_array;
 
 /* The size is only a hint: files grow, and those in /proc report 0. */
 static ipu_status read_open(int fd, const char *path, size_t limit, bytes_array *data)

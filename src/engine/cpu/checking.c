@@ -171,12 +171,12 @@ static ipu_status kernel(ipu__cpu *e, const ipu__instruction *i)
         size_t n   = strlen(who.text);
         move_batch(e, k->gather, r, r);
         for (int o = 0; o < k->call.n_operands; o++) {
-            const ipu_kernel_operand *operand = &k->call.def->operands[o];
-            int64_t                   unit = (int64_t)ipu_type_size(k->call.operand[o].type), count = 1;
-            const ipu_shape          *shape = &k->call.operand[o].shape;
+            const ipu__kernel_operand *operand = &k->call.def->operands[o];
+            int64_t                    unit = (int64_t)ipu_type_size(k->call.operand[o].type), count = 1;
+            const ipu_shape           *shape = &k->call.operand[o].shape;
             for (int d = 0; d < shape->rank; d++) count *= shape->dim[d];
             snprintf(who.text + n, sizeof who.text - n, ": operand \"%s\"", operand->name);
-            if (operand->access != IPU_ACCESS_WRITE)
+            if (operand->access != IPU__ACCESS_WRITE)
                 ipu__checking_defined(e, who.text, r, by, k->place[o], unit, count);
         }
     }
@@ -190,7 +190,7 @@ static void kernel_outputs(ipu__cpu *e, const ipu__exe_kernel *k)
             const ipu_shape *shape = &k->call.operand[o].shape;
             size_t           bytes = ipu_type_size(k->call.operand[o].type);
             for (int d = 0; d < shape->rank; d++) bytes *= (size_t)shape->dim[d];
-            if (k->call.def->operands[o].access != IPU_ACCESS_READ)
+            if (k->call.def->operands[o].access != IPU__ACCESS_READ)
                 memset(ipu__place_pointer(k->place[o], e->check->bases[r]), 1, bytes);
         }
         move_batch(e, k->scatter, r, r);

@@ -30,9 +30,9 @@ typedef struct ipu__checking {
     char                 **remotes;
 
     /* for the current vertex */
-    IPU_ARRAY(ipu__guard) guards;
-    IPU_ARRAY(ipu_span) spans;
-    IPU_ARRAY(char) record, given;  /* the struct passed to the body, and its previous contents */
+    IPU__ARRAY(ipu__guard) guards;
+    IPU__ARRAY(ipu_span) spans;
+    IPU__ARRAY(char) record, given; /* the struct passed to the body, and its previous contents */
     char  *arena, *before, *writer; /* copies with red zones; previous contents; writing worker + 1 */
     size_t arena_bytes;             /* size of each of the three, which share one allocation */
     char  *fence;                   /* inaccessible memory: where nonexistent rows of a list point */

@@ -175,7 +175,7 @@ static void describe(const ipu_engine *e, size_t i, ipu_engine_kernel *out)
 
 static const char *layout(const ipu_engine *e, size_t i, int operand)
 {
-    return ipu__layout_name((ipu_layout)ipu__cpu_of(e)->kernels[i].call->layout[operand]);
+    return ipu__layout_name((ipu__memory_layout)ipu__cpu_of(e)->kernels[i].call->layout[operand]);
 }
 
 /* As many rows as a second-level cache has room for; sixteen, the width of a lane layout (impl.h). */

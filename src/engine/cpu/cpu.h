@@ -37,17 +37,17 @@ typedef struct ipu__set {
 
 /* Replicas run one after another, each in n_parts; or n_states at a time, each in one part with its own state. */
 typedef struct ipu__kernel {
-    const ipu__cpu_impl   *impl;          /* NULL for the reference */
-    const ipu_kernel_call *call;          /* the executable's, or own_call */
-    ipu_kernel_call       *own_call;      /* with layouts that are not all plain; NULL if they are */
-    double                 turned_bytes;  /* of operands not in the layout preferred by the implementation */
-    void                 **states;        /* n_states; NULL if the implementation needs none */
-    void                 **operands;      /* n_operands per replica */
-    size_t                 scratch_bytes; /* per part */
-    int                    n_parts, n_states;
-    int64_t                n_chunks;    /* number of row chunks it runs in (rows.c); 0 for a single piece */
-    size_t                *chunk_bytes; /* by operand: distance between chunks */
-    bool                   is_idle;     /* it writes nothing: inputs are only examined */
+    const ipu__cpu_impl    *impl;          /* NULL for the reference */
+    const ipu__kernel_call *call;          /* the executable's, or own_call */
+    ipu__kernel_call       *own_call;      /* with layouts that are not all plain; NULL if they are */
+    double                  turned_bytes;  /* of operands not in the layout preferred by the implementation */
+    void                  **states;        /* n_states; NULL if the implementation needs none */
+    void                  **operands;      /* n_operands per replica */
+    size_t                  scratch_bytes; /* per part */
+    int                     n_parts, n_states;
+    int64_t                 n_chunks;    /* number of row chunks it runs in (rows.c); 0 for a single piece */
+    size_t                 *chunk_bytes; /* by operand: distance between chunks */
+    bool                    is_idle;     /* it writes nothing: inputs are only examined */
 } ipu__kernel;
 
 /* Items of one thread, which others may take when they have finished theirs. */
@@ -194,7 +194,7 @@ int  ipu__openmp_enter(ipu__cpu *e);
 void ipu__openmp_leave(ipu__cpu *e, int before);
 
 /* ---- fuses.c ---- */
-bool ipu__cpu_fuses(const ipu_kernel_call *call);
+bool ipu__cpu_fuses(const ipu__kernel_call *call);
 
 /* ---- lend.c ---- */
 bool ipu__cpu_lend(ipu_engine *e, uint32_t transfer, const void *data);

@@ -25,7 +25,7 @@ COUNT(bfloat16, uint16_t, 0x7F80, 0x007F)
 COUNT(float, uint32_t, UINT32_C(0x7F800000), UINT32_C(0x007FFFFF))
 COUNT(double, uint64_t, UINT64_C(0x7FF0000000000000), UINT64_C(0x000FFFFFFFFFFFFF))
 
-static found count(const ipu_kernel_value *v, const void *data)
+static found count(const ipu__kernel_value *v, const void *data)
 {
     found f = {.n = 1};
     for (int d = 0; d < v->shape.rank; d++) f.n *= v->shape.dim[d];
@@ -37,7 +37,7 @@ static found count(const ipu_kernel_value *v, const void *data)
 }
 
 /* As in pads and fills: infinities that were asked for are fine. */
-static bool has_infinite_attribute(const ipu_kernel_call *call)
+static bool has_infinite_attribute(const ipu__kernel_call *call)
 {
     for (size_t i = 0; i < call->n_attributes; i++)
         if (call->attributes[i].kind == IPU_ATTRIBUTE_FLOAT && isinf(call->attributes[i].f)) return true;
@@ -47,9 +47,9 @@ static bool has_infinite_attribute(const ipu_kernel_call *call)
 static ipu_status fail(const ipu__cpu *e, const ipu__instruction *i, int operand, int64_t replica,
                        const found *f)
 {
-    const ipu_kernel_def     *def            = e->kernels[i->a].call->def;
-    const ipu_kernel_operand *what           = &def->operands[operand];
-    char                      of_replica[48] = "", counts[96];
+    const ipu__kernel_def     *def            = e->kernels[i->a].call->def;
+    const ipu__kernel_operand *what           = &def->operands[operand];
+    char                       of_replica[48] = "", counts[96];
     if (e->replication > 1) snprintf(of_replica, sizeof of_replica, " of replica %lld", (long long)replica);
     if (f->nans > 0 && f->infinities > 0)
         snprintf(counts, sizeof counts, "%lld NaN and %lld infinities", (long long)f->nans,
@@ -62,18 +62,18 @@ static ipu_status fail(const ipu__cpu *e, const ipu__instruction *i, int operand
     return ipu__engine_abort(e->engine, i,
                              "floating point exception in kernel \"%s\": its %s \"%s\"%s has %s among %lld "
                              "elements (option check.floats)",
-                             def->name, what->access == IPU_ACCESS_READ ? "input" : "output", what->name,
+                             def->name, what->access == IPU__ACCESS_READ ? "input" : "output", what->name,
                              of_replica, counts, (long long)f->n);
 }
 
 ipu_status ipu__floats_check_inputs(const ipu__cpu *e, const ipu__instruction *i, bool *has_inf)
 {
-    const ipu__kernel     *kernel = &e->kernels[i->a];
-    const ipu_kernel_call *call   = kernel->call;
-    *has_inf                      = has_infinite_attribute(call);
+    const ipu__kernel      *kernel = &e->kernels[i->a];
+    const ipu__kernel_call *call   = kernel->call;
+    *has_inf                       = has_infinite_attribute(call);
     for (int64_t r = 0; r < e->replication; r++)
         for (int k = 0; k < call->n_operands; k++) {
-            if (call->def->operands[k].access == IPU_ACCESS_WRITE) continue;
+            if (call->def->operands[k].access == IPU__ACCESS_WRITE) continue;
             found f = count(&call->operand[k], kernel->operands[r * call->n_operands + k]);
             if (f.nans > 0) return fail(e, i, k, r, &f);
             *has_inf |= f.infinities > 0;
@@ -83,11 +83,11 @@ ipu_status ipu__floats_check_inputs(const ipu__cpu *e, const ipu__instruction *i
 
 ipu_status ipu__floats_check_outputs(const ipu__cpu *e, const ipu__instruction *i, bool has_inf)
 {
-    const ipu__kernel     *kernel = &e->kernels[i->a];
-    const ipu_kernel_call *call   = kernel->call;
+    const ipu__kernel      *kernel = &e->kernels[i->a];
+    const ipu__kernel_call *call   = kernel->call;
     for (int64_t r = 0; r < e->replication; r++)
         for (int k = 0; k < call->n_operands; k++) {
-            if (call->def->operands[k].access == IPU_ACCESS_READ) continue;
+            if (call->def->operands[k].access == IPU__ACCESS_READ) continue;
             found f = count(&call->operand[k], kernel->operands[r * call->n_operands + k]);
             if (f.nans > 0 || (f.infinities > 0 && !has_inf)) return fail(e, i, k, r, &f);
         }

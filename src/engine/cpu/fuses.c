@@ -11,7 +11,7 @@ enum { LEAST_IMAGES = 16 };
  * 16 rows 70 to 50 us, 64 rows 197 to 183). */
 enum { MOST_ROWS = 64 };
 
-bool ipu__cpu_fuses(const ipu_kernel_call *call)
+bool ipu__cpu_fuses(const ipu__kernel_call *call)
 {
     int64_t rows = call->operand[0].shape.dim[0];
     if (strcmp(call->def->name, "conv_max_pool") == 0) return rows >= LEAST_IMAGES;

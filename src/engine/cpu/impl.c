@@ -5,17 +5,17 @@
 
 #include "base/host/cpu.h"
 
-bool ipu__layout_fits(ipu_layout layout, const ipu_shape *shape)
+bool ipu__layout_fits(ipu__memory_layout layout, const ipu_shape *shape)
 {
-    if (layout == IPU_LAYOUT_PLAIN) return true;
-    int dim = layout == IPU_LAYOUT_LANES ? 0 : 1;
+    if (layout == IPU__LAYOUT_PLAIN) return true;
+    int dim = layout == IPU__LAYOUT_LANES ? 0 : 1;
     return shape->rank > dim + 1 && shape->dim[dim] > 0 && shape->dim[dim] % IPU__LAYOUT_WIDTH == 0;
 }
 
-const char *ipu__layout_name(ipu_layout layout)
+const char *ipu__layout_name(ipu__memory_layout layout)
 {
     static const char *const names[] = {
-        [IPU_LAYOUT_PLAIN] = "plain", [IPU_LAYOUT_LANES] = "lanes", [IPU_LAYOUT_BLOCKED] = "blocked"};
+        [IPU__LAYOUT_PLAIN] = "plain", [IPU__LAYOUT_LANES] = "lanes", [IPU__LAYOUT_BLOCKED] = "blocked"};
     return names[layout];
 }
 
@@ -30,13 +30,13 @@ const ipu__cpu_machine *ipu__cpu_machine_here(void)
     return &here;
 }
 
-ipu__cpu_impls ipu__cpu_impls_of(const ipu_kernel_def *def)
+ipu__cpu_impls ipu__cpu_impls_of(const ipu__kernel_def *def)
 {
-    ipu_kernel_impls impls = ipu__kernel_impls_of(def, IPU__CPU_ENGINE);
+    ipu__kernel_impls impls = ipu__kernel_impls_of(def, IPU__CPU_ENGINE);
     return (ipu__cpu_impls){(const ipu__cpu_impl *)impls.first, impls.n};
 }
 
-const ipu__cpu_impl *ipu__cpu_find_impl(const ipu_kernel_call *call, const ipu__cpu_machine *machine,
+const ipu__cpu_impl *ipu__cpu_find_impl(const ipu__kernel_call *call, const ipu__cpu_machine *machine,
                                         int n_parts)
 {
     return (const ipu__cpu_impl *)ipu__kernel_find_impl(call, IPU__CPU_ENGINE, machine, n_parts);

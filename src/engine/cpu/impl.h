@@ -16,26 +16,26 @@
  * buffer has the same size in all of them, and a view that keeps the dimensions named here keeps the layout. */
 enum { IPU__LAYOUT_WIDTH = 16 };
 
-typedef enum ipu_layout {
-    IPU_LAYOUT_PLAIN,   /* row-major */
-    IPU_LAYOUT_LANES,   /* [n / 16][rest][16]: 16 indices of dimension 0, a multiple of 16, innermost */
-    IPU_LAYOUT_BLOCKED, /* [n][c / 16][rest][16]: the same for dimension 1; `rest` is at least one dimension */
+typedef enum ipu__memory_layout {
+    IPU__LAYOUT_PLAIN,   /* row-major */
+    IPU__LAYOUT_LANES,   /* [n / 16][rest][16]: 16 indices of dimension 0, a multiple of 16, innermost */
+    IPU__LAYOUT_BLOCKED, /* [n][c / 16][rest][16]: the same for dimension 1; `rest` is at least one dimension */
     IPU__N_LAYOUTS
-} ipu_layout;
+} ipu__memory_layout;
 
-#define IPU_LAYOUT_BIT(layout) (1u << (layout))
+#define IPU__LAYOUT_BIT(layout) (1u << (layout))
 
 /* Whether values of that shape can have that layout. */
-bool ipu__layout_fits(ipu_layout layout, const ipu_shape *shape);
+bool ipu__layout_fits(ipu__memory_layout layout, const ipu_shape *shape);
 /* "plain", "lanes", "blocked" */
-const char *ipu__layout_name(ipu_layout layout);
+const char *ipu__layout_name(ipu__memory_layout layout);
 
 /* What an implementation can do with one operand. It always accepts plain ones. */
-typedef struct ipu_kernel_layouts {
+typedef struct ipu__kernel_layouts {
     unsigned takes;  /* layouts (bits) that it accepts, converting them itself if need be */
     unsigned native; /* layouts (bits) without conversion; the engine adds up bytes of others */
     bool     tied;   /* has the same layout as all other tied operands of the call */
-} ipu_kernel_layouts;
+} ipu__kernel_layouts;
 
 /* ---- implementations ---- */
 
@@ -54,24 +54,24 @@ static inline unsigned ipu__cpu_features_of(const void *machine)
 }
 
 typedef struct ipu__cpu_impl {
-    ipu_kernel_impl head; /* `machine` is an ipu__cpu_machine */
+    ipu__kernel_impl head; /* `machine` is an ipu__cpu_machine */
     /* Which layouts operand `operand` may have. NULL if all operands must be plain. Here and in `fits`, `call` is
      * all plain; the functions that follow see the chosen layouts in call->layout. */
-    ipu_kernel_layouts (*layouts)(const ipu_kernel_call *call, int n_parts, int operand);
+    ipu__kernel_layouts (*layouts)(const ipu__kernel_call *call, int n_parts, int operand);
     /* Scratch bytes per part. NULL for none. SIZE_MAX on allocation failure. */
-    size_t (*scratch_bytes)(const ipu_kernel_call *call, int n_parts);
+    size_t (*scratch_bytes)(const ipu__kernel_call *call, int n_parts);
     /* On load: creates what `run` needs. If NULL, *state stays NULL. Undone by `release`. */
-    ipu_status (*prepare)(const ipu_kernel_call *call, int n_parts, void **state);
+    ipu_status (*prepare)(const ipu__kernel_call *call, int n_parts, void **state);
     void (*release)(void *state);
     /* Runs part `part` of `n_parts`, which together do everything without overlapping in what they write.
      * Must not allocate or start threads. `operand[i]` and `scratch` are aligned to 64 bytes, inputs lent by
      * the host to 16. The same part of the same state never runs twice concurrently, so it may keep things
      * in `state`. */
-    ipu_status (*run)(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts);
+    ipu_status (*run)(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts);
     /* The stretch of an output with rows that a part writes completely, as elements in memory order. For
      * implementations that wrap this one; only asked when images are in lanes. NULL if unspecified. */
-    ipu_interval (*writes)(const ipu_kernel_call *call, int operand, int part, int n_parts);
+    ipu_interval (*writes)(const ipu__kernel_call *call, int operand, int part, int n_parts);
 } ipu__cpu_impl;
 
 /* For `implementations` of a record, made from an array of these: an element of the list; or, in a record at file
@@ -81,17 +81,17 @@ typedef struct ipu__cpu_impl {
         .engine = IPU__CPU_ENGINE, .first = &(array)->head, .bytes = sizeof *(array), \
         .n = sizeof(array) / sizeof *(array)                                          \
     }
-#define IPU__ON_CPU(array) ((const ipu_kernel_impls[]){IPU__CPU_IMPLS(array), {.engine = NULL}})
+#define IPU__ON_CPU(array) ((const ipu__kernel_impls[]){IPU__CPU_IMPLS(array), {.engine = NULL}})
 
 /* The implementations of a kernel; `at` is NULL if there are none. */
 typedef struct ipu__cpu_impls {
     const ipu__cpu_impl *at;
     int                  n;
 } ipu__cpu_impls;
-ipu__cpu_impls ipu__cpu_impls_of(const ipu_kernel_def *def);
+ipu__cpu_impls ipu__cpu_impls_of(const ipu__kernel_def *def);
 
 /* The first that fits; NULL if none does. */
-const ipu__cpu_impl *ipu__cpu_find_impl(const ipu_kernel_call *call, const ipu__cpu_machine *machine,
+const ipu__cpu_impl *ipu__cpu_find_impl(const ipu__kernel_call *call, const ipu__cpu_machine *machine,
                                         int n_parts);
 
 #endif

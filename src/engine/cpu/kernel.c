@@ -48,7 +48,7 @@ static bool shares_replicas(int64_t replication, int threads)
     return replication > 1 && threads > 1 && 3 * rounds * threads <= 4 * replication;
 }
 
-static bool is_worth_sharing(const ipu_kernel_call *call, double work)
+static bool is_worth_sharing(const ipu__kernel_call *call, double work)
 {
     double bytes = 0;
     for (int i = 0; i < call->n_operands; i++) {
@@ -61,7 +61,7 @@ static bool is_worth_sharing(const ipu_kernel_call *call, double work)
 }
 
 /* Depends only on the call, the CPU, and the number of threads and replicas, so that results do not vary. */
-static void choose(const ipu__cpu *e, const ipu_kernel_call *call, int threads, ipu__kernel *kernel)
+static void choose(const ipu__cpu *e, const ipu__kernel_call *call, int threads, ipu__kernel *kernel)
 {
     kernel->n_parts = kernel->n_states = 1;
     if (e->check) return; /* uses the reference */
@@ -78,7 +78,7 @@ static void choose(const ipu__cpu *e, const ipu_kernel_call *call, int threads, 
     kernel->impl    = ipu__cpu_find_impl(call, ipu__cpu_machine_here(), 1);
 }
 
-static ipu_status prepare_states(const ipu_kernel_call *call, ipu__kernel *kernel)
+static ipu_status prepare_states(const ipu__kernel_call *call, ipu__kernel *kernel)
 {
     ipu_status status = IPU_OK;
     kernel->states    = ipu__alloc_zeroed((size_t)kernel->n_states * sizeof *kernel->states);
@@ -160,10 +160,10 @@ void ipu__cpu_release_kernels(ipu__cpu *e)
 /* ---- running ---- */
 
 typedef struct call {
-    ipu__cpu_runner       *runner;
-    const ipu__kernel     *kernel;
-    const ipu_kernel_call *call;
-    void *const           *operands; /* of one replica, or of the first */
+    ipu__cpu_runner        *runner;
+    const ipu__kernel      *kernel;
+    const ipu__kernel_call *call;
+    void *const            *operands; /* of one replica, or of the first */
 } call;
 
 /* Each part keeps the message of its error, because messages are per thread. */
@@ -195,7 +195,7 @@ static void run_part(void *data, int part, int n_parts)
 
 static ipu_status run_reference(const call *c, void *const *operands)
 {
-    const ipu_kernel_def *def = c->call->def;
+    const ipu__kernel_def *def = c->call->def;
     if (def->examine) IPU_TRY(def->examine(c->call, operands));
     if (!c->kernel->is_idle) def->ref(c->call, operands);
     return IPU_OK;

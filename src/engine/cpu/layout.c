@@ -36,51 +36,52 @@ static void join(buffer *buffers, uint32_t a, uint32_t b)
  * in all. */
 static unsigned shape_layouts(const ipu_shape *first, const ipu_shape *shape)
 {
-    static const int n_cut[IPU__N_LAYOUTS] = {[IPU_LAYOUT_LANES] = 1, [IPU_LAYOUT_BLOCKED] = 2};
+    static const int n_cut[IPU__N_LAYOUTS] = {[IPU__LAYOUT_LANES] = 1, [IPU__LAYOUT_BLOCKED] = 2};
     unsigned         bits                  = 0;
     for (int l = 0; l < IPU__N_LAYOUTS; l++) {
-        bool fits = ipu__layout_fits((ipu_layout)l, first) && ipu__layout_fits((ipu_layout)l, shape);
+        bool fits = ipu__layout_fits((ipu__memory_layout)l, first)
+                 && ipu__layout_fits((ipu__memory_layout)l, shape);
         for (int d = 0; fits && d < n_cut[l]; d++) fits = first->dim[d] == shape->dim[d];
-        if (fits) bits |= IPU_LAYOUT_BIT(l);
+        if (fits) bits |= IPU__LAYOUT_BIT(l);
     }
     return bits;
 }
 
-static ipu_kernel_layouts layouts_of(const ipu__kernel *kernel, int operand)
+static ipu__kernel_layouts layouts_of(const ipu__kernel *kernel, int operand)
 {
-    unsigned           plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    ipu_kernel_layouts found = {plain, plain, false};
+    unsigned            plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
+    ipu__kernel_layouts found = {plain, plain, false};
     if (!kernel->impl || !kernel->impl->layouts) return found;
     found = kernel->impl->layouts(kernel->call, kernel->n_parts, operand);
     found.takes |= plain;
     for (int l = 0; l < IPU__N_LAYOUTS; l++) /* possibly the shape of a chunk */
-        if (!ipu__layout_fits((ipu_layout)l, &kernel->call->operand[operand].shape))
-            found.takes &= ~IPU_LAYOUT_BIT(l);
+        if (!ipu__layout_fits((ipu__memory_layout)l, &kernel->call->operand[operand].shape))
+            found.takes &= ~IPU__LAYOUT_BIT(l);
     return found;
 }
 
-static double bytes_of(const ipu_kernel_value *value)
+static double bytes_of(const ipu__kernel_value *value)
 {
     double bytes = (double)ipu_type_size(value->type);
     for (int k = 0; k < value->shape.rank; k++) bytes *= (double)value->shape.dim[k];
     return bytes;
 }
 
-static void note_use(buffer *buffers, const ipu__exe_kernel *from, const ipu_kernel_layouts *layouts, int i)
+static void note_use(buffer *buffers, const ipu__exe_kernel *from, const ipu__kernel_layouts *layouts, int i)
 {
-    const ipu_kernel_value *value = &from->call.operand[i];
-    uint32_t                own   = from->buffer[i];
+    const ipu__kernel_value *value = &from->call.operand[i];
+    uint32_t                 own   = from->buffer[i];
     if (!buffers[own].shape) buffers[own].shape = &value->shape;
     unsigned takes = layouts->takes & shape_layouts(buffers[own].shape, &value->shape);
     buffer  *b     = &buffers[group_of(buffers, own)];
     b->takes &= takes;
     for (int l = 0; l < IPU__N_LAYOUTS; l++)
-        if (!(layouts->native & IPU_LAYOUT_BIT(l))) b->turned[l] += bytes_of(value);
+        if (!(layouts->native & IPU__LAYOUT_BIT(l))) b->turned[l] += bytes_of(value);
 }
 
 static void only_plain(buffer *buffers, uint32_t b)
 {
-    buffers[group_of(buffers, b)].takes &= IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    buffers[group_of(buffers, b)].takes &= IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
 }
 
 /* Two operands that must have the same layout. One that is not a buffer is plain. */
@@ -94,8 +95,8 @@ static void tie(buffer *buffers, uint32_t a, uint32_t b)
 
 static void note_kernel(buffer *buffers, const ipu__kernel *kernel, const ipu__exe_kernel *from)
 {
-    int                n = from->call.n_operands, first_tied = -1;
-    ipu_kernel_layouts layouts[IPU__MAX_OPERANDS];
+    int                 n = from->call.n_operands, first_tied = -1;
+    ipu__kernel_layouts layouts[IPU__MAX_OPERANDS];
     for (int i = 0; i < n; i++) {
         layouts[i] = layouts_of(kernel, i);
         if (from->buffer[i] != IPU__NONE) note_use(buffers, from, &layouts[i], i);
@@ -114,9 +115,9 @@ static void note_kernel(buffer *buffers, const ipu__kernel *kernel, const ipu__e
 
 static uint8_t cheapest(const buffer *b)
 {
-    int best = IPU_LAYOUT_PLAIN;
+    int best = IPU__LAYOUT_PLAIN;
     for (int l = 0; l < IPU__N_LAYOUTS; l++)
-        if ((b->takes & IPU_LAYOUT_BIT(l)) && b->turned[l] < b->turned[best]) best = l;
+        if ((b->takes & IPU__LAYOUT_BIT(l)) && b->turned[l] < b->turned[best]) best = l;
     return (uint8_t)best;
 }
 
@@ -129,10 +130,10 @@ static ipu_status set_layouts(const ipu__cpu *e, buffer *buffers, size_t i)
     bool                   any = false;
     for (int k = 0; k < from->call.n_operands; k++) {
         uint32_t b = from->buffer[k];
-        layout[k]  = b == IPU__NONE ? IPU_LAYOUT_PLAIN : cheapest(&buffers[group_of(buffers, b)]);
-        any |= layout[k] != IPU_LAYOUT_PLAIN;
-        ipu_kernel_layouts offered = layouts_of(to, k);
-        if (from->buffer[k] != IPU__NONE && !(offered.native & IPU_LAYOUT_BIT(layout[k])))
+        layout[k]  = b == IPU__NONE ? IPU__LAYOUT_PLAIN : cheapest(&buffers[group_of(buffers, b)]);
+        any |= layout[k] != IPU__LAYOUT_PLAIN;
+        ipu__kernel_layouts offered = layouts_of(to, k);
+        if (from->buffer[k] != IPU__NONE && !(offered.native & IPU__LAYOUT_BIT(layout[k])))
             to->turned_bytes += bytes_of(&from->call.operand[k]);
     }
     if (!any) return IPU_OK;

@@ -122,7 +122,7 @@ static int count_layouts(const ipu_engine *e)
     int n = 0;
     for (size_t i = 0; i < e->exe->kernels.n; i++)
         for (int k = 0; k < ipu__cpu_of(e)->kernels[i].call->n_operands; k++)
-            n += ipu__cpu_of(e)->kernels[i].call->layout[k] != IPU_LAYOUT_PLAIN;
+            n += ipu__cpu_of(e)->kernels[i].call->layout[k] != IPU__LAYOUT_PLAIN;
     return n;
 }
 
@@ -186,7 +186,7 @@ static void what_the_host_reads_lies_plain(void **unused)
     machine         m   = small_network(16, true);
     ipu_executable *exe = compile(&m);
     ipu_engine     *e = start(exe, "true", "2"), *plain = start(exe, "false", "2");
-    assert_int_equal(ipu__cpu_of(e)->kernels[0].call->layout[7], IPU_LAYOUT_PLAIN);
+    assert_int_equal(ipu__cpu_of(e)->kernels[0].call->layout[7], IPU__LAYOUT_PLAIN);
     run_small(e, 16);
     run_small(plain, 16);
     compare(plain, e, "a", 16 * 500);

@@ -24,7 +24,7 @@ typedef struct run {
     size_t scratch_bytes; /* per thread: the most that any kernel needs, as threads are at different ones */
 } run;
 
-static int64_t row_bytes(const ipu_kernel_value *value)
+static int64_t row_bytes(const ipu__kernel_value *value)
 {
     int64_t bytes = (int64_t)ipu_type_size(value->type);
     for (int d = 1; d < value->shape.rank; d++) bytes *= value->shape.dim[d];
@@ -43,7 +43,7 @@ static const ipu__exe_kernel *from_at(const ipu__cpu *e, const run *r, uint32_t 
     return &e->exe->kernels.at[r->code[k].a];
 }
 
-static int64_t n_rows_of(const ipu_kernel_call *call, uint32_t rows)
+static int64_t n_rows_of(const ipu__kernel_call *call, uint32_t rows)
 {
     for (int i = 0; i < call->n_operands; i++)
         if (rows & (uint32_t)1 << i)
@@ -61,9 +61,9 @@ static bool is_fit(const ipu__cpu *e, const run *r, uint32_t k, int64_t n_rows, 
         || e->exe->batches.at[from->gather].n > 0 || e->exe->batches.at[from->scatter].n > 0)
         return false;
     for (int i = 0; i < from->call.n_operands; i++) {
-        const ipu_kernel_value *value = &from->call.operand[i];
+        const ipu__kernel_value *value = &from->call.operand[i];
         if (!(rows & (uint32_t)1 << i)) {
-            if (from->call.def->operands[i].access != IPU_ACCESS_READ && ipu__kernel_has(&from->call, i))
+            if (from->call.def->operands[i].access != IPU__ACCESS_READ && ipu__kernel_has(&from->call, i))
                 return false;
             continue;
         }
@@ -90,10 +90,10 @@ static int64_t choose_chunk(const ipu__cpu *e, const run *r)
     return n_rows % chunk == 0 && n > 1 && is_even && work >= WORTH_OPERATIONS ? chunk : 0;
 }
 
-static ipu_kernel_call call_of_chunk(const ipu_kernel_call *call, int64_t chunk)
+static ipu__kernel_call call_of_chunk(const ipu__kernel_call *call, int64_t chunk)
 {
-    ipu_kernel_call small = *call;
-    uint32_t        rows  = ipu__kernel_rows(call);
+    ipu__kernel_call small = *call;
+    uint32_t         rows  = ipu__kernel_rows(call);
     for (int i = 0; i < call->n_operands; i++)
         if (rows & (uint32_t)1 << i) small.operand[i].shape.dim[0] = chunk;
     return small;
@@ -102,14 +102,14 @@ static ipu_kernel_call call_of_chunk(const ipu_kernel_call *call, int64_t chunk)
 static bool all_have_implementations(const ipu__cpu *e, const run *r, int64_t chunk)
 {
     for (uint32_t k = 0; k < r->n; k++) {
-        ipu_kernel_call call = call_of_chunk(&from_at(e, r, k)->call, chunk);
+        ipu__kernel_call call = call_of_chunk(&from_at(e, r, k)->call, chunk);
         if (call.def->check(&call) != IPU_OK || !ipu__cpu_find_impl(&call, ipu__cpu_machine_here(), 1))
             return false;
     }
     return true;
 }
 
-static ipu_status set_chunk(const ipu__cpu *e, ipu__kernel *kernel, const ipu_kernel_call *call,
+static ipu_status set_chunk(const ipu__cpu *e, ipu__kernel *kernel, const ipu__kernel_call *call,
                             int64_t chunk)
 {
     uint32_t rows = ipu__kernel_rows(call);

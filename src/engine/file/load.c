@@ -167,7 +167,7 @@ static ipu_status read_attribute(ipu_executable *exe, reader *r, ipu_attribute *
     return ipu__or_memory(out->name && (!text || out->text) && (n == 0 || out->ints));
 }
 
-static ipu_status read_attributes(ipu_executable *exe, reader *r, ipu_kernel_call *call)
+static ipu_status read_attributes(ipu_executable *exe, reader *r, ipu__kernel_call *call)
 {
     bool     ok = true;
     uint32_t n  = read_u32(r, &ok);
@@ -180,7 +180,7 @@ static ipu_status read_attributes(ipu_executable *exe, reader *r, ipu_kernel_cal
     return IPU_OK;
 }
 
-static bool read_operand(reader *r, ipu_kernel_value *value, ipu__place *place, uint32_t *buffer)
+static bool read_operand(reader *r, ipu__kernel_value *value, ipu__place *place, uint32_t *buffer)
 {
     bool     ok   = true;
     uint32_t type = read_u32(r, &ok), rank = read_u32(r, &ok);

@@ -60,13 +60,13 @@ static void add_attribute(ipu__text *out, const ipu_attribute *a)
 
 static void add_kernel(ipu__text *out, const ipu__exe_kernel *kernel)
 {
-    const ipu_kernel_call *call = &kernel->call;
+    const ipu__kernel_call *call = &kernel->call;
     add_string(out, call->def->name);
     add_u32(out, (uint32_t)call->n_attributes);
     for (size_t i = 0; i < call->n_attributes; i++) add_attribute(out, &call->attributes[i]);
     add_u32(out, (uint32_t)call->n_operands);
     for (int i = 0; i < call->n_operands; i++) {
-        const ipu_kernel_value *value = &call->operand[i];
+        const ipu__kernel_value *value = &call->operand[i];
         add_u32(out, value->type);
         add_u32(out, (uint32_t)value->shape.rank);
         add_bytes(out, value->shape.dim, (size_t)value->shape.rank * sizeof *value->shape.dim);

@@ -27,18 +27,18 @@ static bool clashes(const ipu__exe_kernel *k, const int64_t *bytes, int in, int 
 static ipu_status check_kernel(const ipu__validator *v, size_t i)
 {
     const ipu__exe_kernel *k   = &v->exe->kernels.at[i];
-    const ipu_kernel_def  *def = k->call.def;
+    const ipu__kernel_def *def = k->call.def;
     int64_t                bytes[IPU__MAX_OPERANDS];
     REQUIRE(k->call.n_operands == def->n_operands && ipu__valid_batch(v, k->gather)
                 && ipu__valid_batch(v, k->scatter),
             "kernel", i, "its operands or moves are out of range");
     for (int n = 0; n < def->n_operands; n++) {
-        const ipu_kernel_value *value = &k->call.operand[n];
+        const ipu__kernel_value *value = &k->call.operand[n];
         REQUIRE(ipu__valid_value(value->type, &value->shape, &bytes[n]), "kernel", i,
                 "an operand has no such type or shape");
         REQUIRE(k->place[n] % IPU__MEMORY_ALIGN == 0
                     && ipu__valid_place(v->exe, k->place[n], bytes[n],
-                                        def->operands[n].access != IPU_ACCESS_READ),
+                                        def->operands[n].access != IPU__ACCESS_READ),
                 "kernel", i, "an operand is where it may not be");
     }
     for (int n = 0; n < def->n_operands; n++)
@@ -46,7 +46,7 @@ static ipu_status check_kernel(const ipu__validator *v, size_t i)
                 "an operand is of a buffer that does not exist");
     for (int a = 0; a < def->n_operands; a++)
         for (int b = 0; b < def->n_operands; b++)
-            REQUIRE(def->operands[a].access != IPU_ACCESS_READ || def->operands[b].access == IPU_ACCESS_READ
+            REQUIRE(def->operands[a].access != IPU__ACCESS_READ || def->operands[b].access == IPU__ACCESS_READ
                         || !clashes(k, bytes, a, b),
                     "kernel", i, "an input lies in an output");
     return def->check(&k->call);
@@ -109,13 +109,13 @@ static ipu_status check_lending(const ipu_executable *exe, size_t i)
                 && l->kernel < exe->kernels.n
                 && l->operand < (uint32_t)exe->kernels.at[l->kernel].call.n_operands,
             "lending", i, "out of range");
-    const ipu__exe_tensor  *tensor = &exe->tensors.at[exe->transfers.at[l->transfer].tensor];
-    const ipu__exe_kernel  *kernel = &exe->kernels.at[l->kernel];
-    const ipu_kernel_value *value  = &kernel->call.operand[l->operand];
-    int64_t                 bytes;
+    const ipu__exe_tensor   *tensor = &exe->tensors.at[exe->transfers.at[l->transfer].tensor];
+    const ipu__exe_kernel   *kernel = &exe->kernels.at[l->kernel];
+    const ipu__kernel_value *value  = &kernel->call.operand[l->operand];
+    int64_t                  bytes;
     REQUIRE(tensor->direct && tensor->place == kernel->place[l->operand]
                 && ipu__valid_value(value->type, &value->shape, &bytes) && bytes == tensor->bytes
-                && kernel->call.def->operands[l->operand].access == IPU_ACCESS_READ,
+                && kernel->call.def->operands[l->operand].access == IPU__ACCESS_READ,
             "lending", i, "the kernel does not read what is lent");
     return IPU_OK;
 }

@@ -31,7 +31,7 @@ typedef struct ipu__race_use {
 } ipu__race_use;
 
 typedef struct ipu__race_scratch { /* all zero: empty */
-    IPU_ARRAY(ipu__race_use) uses;
+    IPU__ARRAY(ipu__race_use) uses;
     ipu__interval_list elements; /* tag: index in `uses` */
 } ipu__race_scratch;
 

@@ -28,7 +28,7 @@ typedef struct checker {
     bool             second; /* of two walks */
     bool             is_suspicious;
     claim           *variables, *sets, *kernels, *functions, *streams, *remotes;
-    IPU_ARRAY(use) uses;
+    IPU__ARRAY(use) uses;
     ipu__interval_list elements; /* tag: index in `uses` */
 } checker;
 
@@ -140,7 +140,7 @@ static void walk_kernel(checker *c, uint32_t kernel)
     if (!c->second && !claim_object(c, &c->kernels[kernel], "the same call of kernel", k->call.def->name))
         return;
     for (int i = 0; i < k->call.n_operands; i++)
-        add_view(c, k->views[i], k->call.def->operands[i].access != IPU_ACCESS_READ);
+        add_view(c, k->views[i], k->call.def->operands[i].access != IPU__ACCESS_READ);
 }
 
 static void walk_body(checker *c, ipu__body body);

@@ -48,8 +48,8 @@ typedef struct ipu__parser {
     bool                      has_side;
     size_t                    side_left; /* bytes that may still be taken from the side file */
     ipu__map                  variables, compute_sets, functions;
-    IPU_ARRAY(char) scratch; /* for turning a slice into a string */
-    ipu__nearest nearest;    /* to the name that was not found */
+    IPU__ARRAY(char) scratch; /* for turning a slice into a string */
+    ipu__nearest nearest;     /* to the name that was not found */
     /* Lists being read, which do not nest. */
     ipu_shape         shape;
     ipu__view_builder pieces;
@@ -61,19 +61,19 @@ typedef struct ipu__parser {
     int64_t           runs_used;  /* by programs so far: see parse_view.c */
     ipu_type          value_type;
     bool              takes_values; /* else values are an error */
-    IPU_ARRAY(char) values;
-    IPU_ARRAY(int64_t) ints;
-    IPU_ARRAY(ipu_tensor) tensors;
-    IPU_ARRAY(ipu_tile_interval) places;
-    IPU_ARRAY(ipu_codelet_field) fields;
-    IPU_ARRAY(ipu_attribute) attributes;
+    IPU__ARRAY(char) values;
+    IPU__ARRAY(int64_t) ints;
+    IPU__ARRAY(ipu_tensor) tensors;
+    IPU__ARRAY(ipu_tile_interval) places;
+    IPU__ARRAY(ipu_codelet_field) fields;
+    IPU__ARRAY(ipu_attribute) attributes;
     ipu_compute_set          compute_set;
     ipu_vertex               vertex;
     const ipu_codelet_field *field;
     /* Lists that nest, as stacks. */
-    IPU_ARRAY(ipu_program) blocks;
-    IPU_ARRAY(ipu_switch_case) cases;
-    IPU_ARRAY(ipu_program) programs;
+    IPU__ARRAY(ipu_program) blocks;
+    IPU__ARRAY(ipu_switch_case) cases;
+    IPU__ARRAY(ipu_program) programs;
     /* For the lexer. */
     ipu__position where; /* of what comes next */
     ipu__slice    token; /* the last one */

@@ -33,7 +33,7 @@ typedef struct ipu__side_entry {
 typedef struct ipu__side { /* all zero for no file */
     char  *contents;
     size_t n_bytes;
-    IPU_ARRAY(ipu__side_entry) entries;
+    IPU__ARRAY(ipu__side_entry) entries;
     size_t next; /* where to look first: texts refer to entries in the order of the file */
 } ipu__side;
 

@@ -27,7 +27,7 @@ static bool same_shape(const ipu_model *m, uint32_t a, uint32_t b)
 
 /* ---- forward ---- */
 
-static bool are_all(const ipu_kernel_call *call, const char *name, int64_t value)
+static bool are_all(const ipu__kernel_call *call, const char *name, int64_t value)
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
@@ -37,7 +37,7 @@ static bool are_all(const ipu_kernel_call *call, const char *name, int64_t value
 }
 
 /* Adjacent windows without padding. */
-static bool has_plain_windows(const ipu_kernel_call *call)
+static bool has_plain_windows(const ipu__kernel_call *call)
 {
     size_t         n, n_strides;
     const int64_t *kernel  = ipu__op_ints(call, "kernel", &n);
@@ -58,7 +58,7 @@ static ipu__model_op *conv_before(ipu_model *m, const ipu__model_op *pool, const
         op    = ipu__pass_definer(m, op->in[0]);
     }
     if (!ipu__is_op(op, "conv") || uses[op->first_out] != 1 || !ipu__is_together(m, op, pool)) return NULL;
-    ipu_kernel_call call = ipu__model_call(m, op);
+    ipu__kernel_call call = ipu__model_call(m, op);
     if (ipu__attribute_find(&call, "epilogue") || call.operand[0].type == IPU_DOUBLE) return NULL;
     return !*relu || ipu__is_together(m, *relu, pool) ? op : NULL;
 }
@@ -66,17 +66,17 @@ static ipu__model_op *conv_before(ipu_model *m, const ipu__model_op *pool, const
 /* Turns the pool into the fused op. */
 static ipu_status fuse_forward(ipu_model *m, uint32_t id, ipu__model_op *conv, ipu__model_op *relu)
 {
-    ipu__model_op  *pool   = &m->ops.at[id];
-    ipu_kernel_call before = ipu__model_call(m, conv), windows = ipu__model_call(m, pool);
-    ipu_attribute   with[MOST_WITH];
-    uint32_t       *in = ipu__arena_alloc(&m->base.arena, 3 * sizeof *in);
-    size_t          n  = 0;
+    ipu__model_op   *pool   = &m->ops.at[id];
+    ipu__kernel_call before = ipu__model_call(m, conv), windows = ipu__model_call(m, pool);
+    ipu_attribute    with[MOST_WITH];
+    uint32_t        *in = ipu__arena_alloc(&m->base.arena, 3 * sizeof *in);
+    size_t           n  = 0;
     if (!in) return ipu__fail_memory();
     for (size_t i = 0; i < before.n_attributes && n < MOST_WITH - 2; i++) with[n++] = before.attributes[i];
-    with[n]              = *ipu__attribute_find(&windows, "kernel");
-    with[n++].name       = "window";
-    with[n++]            = IPU_INT_ATTRIBUTE("relu", relu != NULL);
-    ipu_kernel_call call = {.def = &ipu__op_conv_max_pool.kernel, .attributes = with, .n_attributes = n};
+    with[n]               = *ipu__attribute_find(&windows, "kernel");
+    with[n++].name        = "window";
+    with[n++]             = IPU_INT_ATTRIBUTE("relu", relu != NULL);
+    ipu__kernel_call call = {.def = &ipu__op_conv_max_pool.kernel, .attributes = with, .n_attributes = n};
     IPU_TRY(ipu__builder_keep_attributes(&m->base, &call));
     memcpy(in, conv->in, 3 * sizeof *in);
     pool->def          = &ipu__op_conv_max_pool;
@@ -96,8 +96,8 @@ static bool sums_planes(const ipu_model *m, const ipu__model_op *op, bool *per_c
 {
     bool mask[IPU_MAX_RANK] = {false};
     if (!ipu__is_op(op, "reduce_sum")) return false;
-    ipu_kernel_call call = ipu__model_call(m, op);
-    int             rank = call.operand[0].shape.rank;
+    ipu__kernel_call call = ipu__model_call(m, op);
+    int              rank = call.operand[0].shape.rank;
     if (ipu__op_axes(&call, "axes", rank, mask) != IPU_OK) return false;
     for (int d = 2; d < rank; d++)
         if (!mask[d]) return false;
@@ -166,7 +166,7 @@ static void find_users(ipu_model *m, const uint32_t *uses, backward *b)
 
 /* Makes output `at` of the newest op replace `old`; 0 if it replaces nothing. */
 static bool add_output(ipu_model *m, const ipu__model_op *made, uint32_t at, uint32_t old,
-                       const ipu_kernel_value *type, ipu__renames *renames)
+                       const ipu__kernel_value *type, ipu__renames *renames)
 {
     ipu__builder_value shown = {type->type, type->shape, old ? m->base.values.at[old].name : ""};
     ipu__model_value   value = {.kind     = IPU__VALUE_OP,
@@ -179,10 +179,10 @@ static bool add_output(ipu_model *m, const ipu__model_op *made, uint32_t at, uin
 }
 
 /* conv_max_pool_weight_grad, with the attributes of both and those of the op it replaces. */
-static ipu_status make_grad(ipu_model *m, const backward *b, ipu__model_op *made, ipu_kernel_call *call)
+static ipu_status make_grad(ipu_model *m, const backward *b, ipu__model_op *made, ipu__kernel_call *call)
 {
     const ipu__model_op *weights = &m->ops.at[b->weights], *scatter = &m->ops.at[b->scatter];
-    ipu_kernel_call      before = ipu__model_call(m, weights), scattered = ipu__model_call(m, scatter);
+    ipu__kernel_call     before = ipu__model_call(m, weights), scattered = ipu__model_call(m, scatter);
     ipu_attribute        with[MOST_WITH];
     size_t               n = 0;
     for (size_t i = 0; i < before.n_attributes && n < MOST_WITH - 2; i++) with[n++] = before.attributes[i];
@@ -190,7 +190,7 @@ static ipu_status make_grad(ipu_model *m, const backward *b, ipu__model_op *made
     with[n++] = IPU_INT_ATTRIBUTE("bias", b->bias == NO_OP ? 0 : b->cast == NO_OP ? 1 : 2);
     *made     = *weights;
     made->def = &ipu__op_conv_max_pool_weight_grad;
-    *call     = (ipu_kernel_call){
+    *call     = (ipu__kernel_call){
             .def = &made->def->kernel, .attributes = with, .n_attributes = n, .n_operands = made->def->n_in};
     call->operand[0] = before.operand[0];
     call->operand[1] = scattered.operand[0];
@@ -223,10 +223,10 @@ static void put_in_place(ipu_model *m, uint32_t id, const backward *b)
 
 static ipu_status fuse_backward(ipu_model *m, uint32_t pool, const backward *b)
 {
-    ipu__renames    renames = {0};
-    ipu__model_op   made;
-    ipu_kernel_call call;
-    uint32_t        id = (uint32_t)m->ops.n;
+    ipu__renames     renames = {0};
+    ipu__model_op    made;
+    ipu__kernel_call call;
+    uint32_t         id = (uint32_t)m->ops.n;
     IPU_TRY(make_grad(m, b, &made, &call));
     uint32_t weights = m->ops.at[b->weights].first_out;
     uint32_t bias    = b->bias == NO_OP ? 0 : m->ops.at[b->bias].first_out;
@@ -259,19 +259,19 @@ static ipu_status drop_mask(ipu_model *m, uint32_t where)
 }
 
 /* Whether the engine wants `def` for this convolution's operands. */
-static bool is_wanted(const ipu_model *m, const ipu__model_op *conv, const ipu_op_def *def)
+static bool is_wanted(const ipu_model *m, const ipu__model_op *conv, const ipu__op_def *def)
 {
-    ipu_kernel_call call = ipu__model_call(m, conv);
-    call.def             = &def->kernel;
-    call.n_operands      = def->n_in;
+    ipu__kernel_call call = ipu__model_call(m, conv);
+    call.def              = &def->kernel;
+    call.n_operands       = def->n_in;
     return ipu__engine_fuses(m->engine, &call);
 }
 
 static ipu_status fuse_pool(ipu_model *m, uint32_t id, const uint32_t *uses, bool *changed)
 {
-    ipu__model_op  *relu, *conv = conv_before(m, &m->ops.at[id], uses, &relu);
-    ipu_kernel_call call = ipu__model_call(m, &m->ops.at[id]);
-    backward        b;
+    ipu__model_op   *relu, *conv = conv_before(m, &m->ops.at[id], uses, &relu);
+    ipu__kernel_call call = ipu__model_call(m, &m->ops.at[id]);
+    backward         b;
     if (!conv || !has_plain_windows(&call) || !is_wanted(m, conv, &ipu__op_conv_max_pool)) return IPU_OK;
     IPU_TRY(fuse_forward(m, id, conv, relu));
     *changed = true;
@@ -290,7 +290,7 @@ static ipu_status drop_indices(ipu_model *m, bool *changed)
     for (size_t i = 0; ok && i < m->ops.n; i++) {
         ipu__model_op *op = &m->ops.at[i];
         if (!ipu__is_op(op, "max_pool") && !ipu__is_op(op, "conv_max_pool")) continue;
-        ipu_kernel_call call = ipu__model_call(m, op);
+        ipu__kernel_call call = ipu__model_call(m, op);
         if (uses[op->first_out + 1] != 0 || ipu__op_int(&call, "indices") == 0) continue;
         ok = ipu__pass_set_attribute(m, op, IPU_INT_ATTRIBUTE("indices", 0));
         m->base.values.at[op->first_out + 1].shape = IPU_SHAPE(0);

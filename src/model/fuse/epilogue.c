@@ -50,7 +50,7 @@ static ipu__model_op *next_op(epilogues *e, const ipu__model_op *op, uint32_t va
 /* ---- trying ---- */
 
 /* The first operand for epilogues. */
-static int first_extra(const ipu_op_def *def)
+static int first_extra(const ipu__op_def *def)
 {
     for (int i = 0; i < def->n_in; i++)
         if (strcmp(def->kernel.operands[i].name, "e0") == 0) return i;
@@ -60,7 +60,7 @@ static int first_extra(const ipu_op_def *def)
 /* The result's type with this epilogue. Returns the status of its `infer`; INVALID if the op does not take
  * it. */
 static ipu_status would_give(const epilogues *e, const ipu__model_op *op, const ipu__chain_text *c,
-                             ipu_kernel_value *out)
+                             ipu__kernel_value *out)
 {
     ipu__model_op with = *op;
     uint32_t      in[IPU__MAX_OPERANDS];
@@ -74,7 +74,7 @@ static ipu_status would_give(const epilogues *e, const ipu__model_op *op, const 
     with.in                      = in;
     with.attributes              = attributes;
     with.n_attributes            = op->n_attributes + 1;
-    ipu_kernel_call call         = ipu__model_call(e->m, &with);
+    ipu__kernel_call call        = ipu__model_call(e->m, &with);
     call.n_operands              = op->def->n_in;
     return op->def->infer(&call, out);
 }
@@ -93,7 +93,7 @@ static bool write_chain(const epilogues *e, const ipu__model_op *op, const uint3
 static ipu_status takes(const epilogues *e, const ipu__model_op *op, const uint32_t *taken, int n, bool *ok)
 {
     ipu__chain_text           c                        = {0};
-    ipu_kernel_value          gives[IPU__MAX_OPERANDS] = {{0}};
+    ipu__kernel_value         gives[IPU__MAX_OPERANDS] = {{0}};
     const ipu__builder_value *last   = &e->m->base.values.at[e->m->ops.at[taken[n - 1]].first_out];
     ipu_status                status = IPU_INVALID;
     if (write_chain(e, op, taken, n, &c)) status = would_give(e, op, &c, gives);

@@ -48,15 +48,15 @@ typedef struct group {
 } group;
 
 typedef struct fusing {
-    ipu_model        *m;
-    const ipu_op_def *chain;
-    uint32_t         *left;   /* by value: uses outside its group */
-    uint32_t         *group;  /* by op: its group + 1, or 0 */
-    size_t           *at;     /* by op: position */
-    bool             *wanted; /* by value: a chainable op of the same block and shape uses it */
-    size_t            n_ops;  /* when the pass began; later ones are chains */
-    IPU_ARRAY(group) groups;
-    IPU_ARRAY(uint32_t) order; /* a block's new order */
+    ipu_model         *m;
+    const ipu__op_def *chain;
+    uint32_t          *left;   /* by value: uses outside its group */
+    uint32_t          *group;  /* by op: its group + 1, or 0 */
+    size_t            *at;     /* by op: position */
+    bool              *wanted; /* by value: a chainable op of the same block and shape uses it */
+    size_t             n_ops;  /* when the pass began; later ones are chains */
+    IPU__ARRAY(group) groups;
+    IPU__ARRAY(uint32_t) order; /* a block's new order */
     ipu__renames renames;
     size_t       position;
     size_t       n_sealed; /* all groups before this one are sealed */
@@ -259,7 +259,7 @@ static bool find_chains(fusing *f, uint32_t block)
 /* ---- making chains ---- */
 
 /* A value for output `at` of the new op `op`: that of the op it replaces, or a placeholder. */
-static bool add_output(fusing *f, uint32_t op, uint32_t at, uint32_t old, const ipu_kernel_value *type)
+static bool add_output(fusing *f, uint32_t op, uint32_t at, uint32_t old, const ipu__kernel_value *type)
 {
     ipu__builder_value shown = {type->type, type->shape, old ? f->m->base.values.at[old].name : ""};
     ipu__model_value   value = {.kind     = IPU__VALUE_OP,
@@ -285,20 +285,20 @@ static ipu_status write_chain(fusing *f, members *all, ipu__chain_text *c)
         ok = ok && ipu__chain_step(c, op);
         if (f->left[op->first_out] > 0) all->result[all->n_results++] = op->first_out;
     }
-    IPU_ASSERT(ok);
+    IPU__ASSERT(ok);
     ipu__chain_results(c, all->result, all->n_results);
     return ok && !c->out.failed ? IPU_OK : ipu__fail_memory();
 }
 
-static ipu_status infer(fusing *f, const ipu__chain_text *c, ipu_kernel_call *call)
+static ipu_status infer(fusing *f, const ipu__chain_text *c, ipu__kernel_call *call)
 {
     ipu_attribute program = IPU_TEXT_ATTRIBUTE("program", c->out.at);
-    *call = (ipu_kernel_call){.def = &f->chain->kernel, .attributes = &program, .n_attributes = 1};
+    *call = (ipu__kernel_call){.def = &f->chain->kernel, .attributes = &program, .n_attributes = 1};
     for (int i = 0; i < f->chain->kernel.n_operands; i++)
-        call->operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        call->operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     for (int i = 0; i < c->n_in; i++) {
         const ipu__builder_value *v = &f->m->base.values.at[c->in[i]];
-        call->operand[i]            = (ipu_kernel_value){v->type, v->shape};
+        call->operand[i]            = (ipu__kernel_value){v->type, v->shape};
     }
     call->n_operands = f->chain->n_in;
     IPU_TRY(f->chain->infer(call, call->operand + f->chain->n_in));
@@ -307,10 +307,10 @@ static ipu_status infer(fusing *f, const ipu__chain_text *c, ipu_kernel_call *ca
 
 static ipu_status add_chain(fusing *f, const members *all, const ipu__chain_text *c)
 {
-    ipu_kernel_call call;
-    ipu_model      *m    = f->m;
-    ipu__model_op   made = m->ops.at[all->op[all->n - 1]]; /* supplies block, location, stage and recompute */
-    uint32_t        id   = (uint32_t)m->ops.n;
+    ipu__kernel_call call;
+    ipu_model       *m = f->m;
+    ipu__model_op made = m->ops.at[all->op[all->n - 1]]; /* supplies block, location, stage and recompute */
+    uint32_t      id   = (uint32_t)m->ops.n;
     IPU_TRY(infer(f, c, &call));
     made.def          = f->chain;
     made.attributes   = call.attributes;
@@ -415,9 +415,9 @@ static ipu_status fuse(ipu_model *m, bool *changed)
 /* Gradient stops have no further meaning, and would keep ops apart. */
 static ipu_status drop_stops(ipu_model *m)
 {
-    ipu__renames      r    = {0};
-    const ipu_op_def *stop = ipu__op_find("stop_gradient");
-    bool              ok   = true;
+    ipu__renames       r    = {0};
+    const ipu__op_def *stop = ipu__op_find("stop_gradient");
+    bool               ok   = true;
     for (size_t i = 0; i < m->ops.n && ok; i++) {
         ipu__model_op *op = &m->ops.at[i];
         if (op->dead || op->kind != IPU__MODEL_OP || op->def != stop) continue;

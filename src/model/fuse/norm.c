@@ -40,8 +40,8 @@ static ipu__model_op *find_summed(ipu_model *m, const ipu__model_op *op)
     if (!ipu__is_op(grad, "group_norm_grad") || op->in[0] != grad->first_out || !ipu__is_together(m, op, grad)
         || m->base.values.at[sums_of(grad)].shape.dim[0] == 0)
         return NULL;
-    ipu_kernel_call call = ipu__model_call(m, op);
-    int             rank = call.operand[0].shape.rank;
+    ipu__kernel_call call = ipu__model_call(m, op);
+    int              rank = call.operand[0].shape.rank;
     if (ipu__op_axes(&call, "axes", rank, mask) != IPU_OK || ipu__op_int(&call, "keep_dims") != 0)
         return NULL;
     for (int d = 0; d < rank; d++)

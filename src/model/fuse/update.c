@@ -51,10 +51,10 @@ static int64_t dim(const ipu_model *m, uint32_t value, int i)
 
 static bool is_wanted(const ipu_model *m, const ipu__model_op *weight, const ipu__model_op *sgd)
 {
-    const uint32_t  in[] = {weight->in[0], weight->in[1], sgd->in[PARAMETER]};
-    ipu_kernel_call call = {.def = &ipu__op_linear_sgd.kernel, .n_operands = 3};
+    const uint32_t   in[] = {weight->in[0], weight->in[1], sgd->in[PARAMETER]};
+    ipu__kernel_call call = {.def = &ipu__op_linear_sgd.kernel, .n_operands = 3};
     for (int i = 0; i < call.n_operands; i++)
-        call.operand[i] = (ipu_kernel_value){m->base.values.at[in[i]].type, m->base.values.at[in[i]].shape};
+        call.operand[i] = (ipu__kernel_value){m->base.values.at[in[i]].type, m->base.values.at[in[i]].shape};
     return ipu__engine_fuses(m->engine, &call);
 }
 
@@ -166,11 +166,11 @@ static bool add_output(update *u, uint32_t op, uint32_t at, uint32_t old, ipu__r
 /* Inserts the op after its place and removes those it replaces. */
 static bool put(update *u, uint32_t id)
 {
-    ipu_model *m              = u->m;
-    m->ops.at[u->sgd].dead    = true;
-    m->ops.at[u->weight].dead = true;
-    IPU_ARRAY(uint32_t) order = {0};
-    const ipu__block *block   = &m->blocks.at[0];
+    ipu_model *m               = u->m;
+    m->ops.at[u->sgd].dead     = true;
+    m->ops.at[u->weight].dead  = true;
+    IPU__ARRAY(uint32_t) order = {0};
+    const ipu__block *block    = &m->blocks.at[0];
     if (u->input != UINT32_MAX) m->ops.at[u->input].dead = true;
     bool ok = ipu__reserve(&order, block->order.n + 1);
     for (size_t i = 0; ok && i < block->order.n; i++) {

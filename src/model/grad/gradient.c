@@ -136,11 +136,11 @@ static void name_gradient(ipu__diff *p, uint32_t id)
 }
 
 typedef struct op_step {
-    ipu__model_op   op; /* a copy: ops move when others are emitted */
-    ipu_kernel_call call;
-    ipu_value       in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
-    ipu_value       d_in[IPU__MAX_OPERANDS], d_out[IPU__MAX_OPERANDS];
-    bool            wanted[IPU__MAX_OPERANDS];
+    ipu__model_op    op; /* a copy: ops move when others are emitted */
+    ipu__kernel_call call;
+    ipu_value        in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
+    ipu_value        d_in[IPU__MAX_OPERANDS], d_out[IPU__MAX_OPERANDS];
+    bool             wanted[IPU__MAX_OPERANDS];
 } op_step;
 
 static void fail_no_gradient(ipu__diff *p, const op_step *s)
@@ -215,8 +215,8 @@ static void step_op(ipu__diff *p, const ipu__model_op *op)
         s.out[i]   = ipu__model_handle(p->m, s.op.first_out + i);
         s.d_out[i] = ipu__diff_of(p, s.op.first_out + i);
     }
-    const ipu_op_def *def   = s.op.def;
-    bool              apart = def->compose && p->higher_order && (def->flags & IPU__OP_GRAD_ONCE);
+    const ipu__op_def *def   = s.op.def;
+    bool               apart = def->compose && p->higher_order && (def->flags & IPU__OP_GRAD_ONCE);
     if (def->grad && !apart)
         step_own(p, &s);
     else if (def->compose)
@@ -369,5 +369,5 @@ void ipu_model_gradients(ipu_model *m, ipu_value y, const ipu_value *x, size_t n
     }
     for (size_t i = 0; i < n && ipu__diff_ok(&p); i++) d_x[i] = ipu__diff_of(&p, x[i].id);
     ipu__array_fini(&p.values);
-    IPU_ASSERT(m->base.status != IPU_OK || m->block != 0 || ipu__model_verify(m) != IPU_INVALID);
+    IPU__ASSERT(m->base.status != IPU_OK || m->block != 0 || ipu__model_verify(m) != IPU_INVALID);
 }

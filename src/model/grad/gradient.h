@@ -23,11 +23,11 @@ typedef struct ipu__diff {
     bool       higher_order;
     uint32_t   first_new; /* ids from here on were made by the pass */
     uint32_t   walk;      /* number of the last walk */
-    IPU_ARRAY(ipu__diff_value) values;
+    IPU__ARRAY(ipu__diff_value) values;
     struct ipu__recompute *again; /* NULL if nothing is recomputed */
 } ipu__diff;
 
-typedef IPU_ARRAY(uint32_t) ipu__id_list;
+typedef IPU__ARRAY(uint32_t) ipu__id_list;
 
 /* ---- gradient.c ---- */
 

@@ -19,30 +19,30 @@ static struct {
     bool wanted[2];
 } seen;
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     *out = call->operand[0];
     return IPU_OK;
 }
 
-static void ref(const ipu_kernel_call *call, void *const *operand) { (void)call, (void)operand; }
+static void ref(const ipu__kernel_call *call, void *const *operand) { (void)call, (void)operand; }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("z")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("z")};
 
 #define OWN(n) \
     .kernel = {.name = (n), .operands = operands, .n_operands = 3, .ref = ref}, .n_in = 2, .infer = infer
 
-static ipu_value emit_own(ipu_builder *b, const ipu_op_def *op, ipu_value x, ipu_value y)
+static ipu_value emit_own(ipu_builder *b, const ipu__op_def *op, ipu_value x, ipu_value y)
 {
-    ipu_kernel_value type = {ipu_value_type(x), ipu_value_shape(x)};
-    ipu_kernel_call  call = {.def = &op->kernel, .n_operands = 3, .operand = {type, type, type}};
-    ipu_value        out  = {b, 0};
+    ipu__kernel_value type = {ipu_value_type(x), ipu_value_shape(x)};
+    ipu__kernel_call  call = {.def = &op->kernel, .n_operands = 3, .operand = {type, type, type}};
+    ipu_value         out  = {b, 0};
     if (ipu_builder_status(b) == IPU_OK)
         assert_int_equal(b->class->emit(b, op, &call, (ipu_value[]){x, y}, &out), IPU_OK);
     return out;
 }
 
-static const ipu_op_def without = {OWN("without")};
+static const ipu__op_def without = {OWN("without")};
 
 static void note_grad(ipu__gradient *g)
 {
@@ -52,16 +52,16 @@ static void note_grad(ipu__gradient *g)
         g->d_in[i]     = g->d_out[0]; /* giving more than requested is harmless */
     }
 }
-static const ipu_op_def noting = {OWN("noting"), .grad = note_grad};
+static const ipu__op_def noting = {OWN("noting"), .grad = note_grad};
 
-static void             silent_grad(ipu__gradient *g) { (void)g; }
-static const ipu_op_def silent = {OWN("silent"), .grad = silent_grad};
+static void              silent_grad(ipu__gradient *g) { (void)g; }
+static const ipu__op_def silent = {OWN("silent"), .grad = silent_grad};
 
 static void wrong_grad(ipu__gradient *g)
 {
     g->d_in[0] = ipu_constant_value(g->b, IPU_FLOAT, IPU_SHAPE(7), 0);
 }
-static const ipu_op_def wrong = {OWN("wrong"), .grad = wrong_grad};
+static const ipu__op_def wrong = {OWN("wrong"), .grad = wrong_grad};
 
 /* x y, whose gradient is an op that has none itself. */
 static void once_grad(ipu__gradient *g)
@@ -69,13 +69,13 @@ static void once_grad(ipu__gradient *g)
     for (int i = 0; i < 2; i++)
         if (g->wanted[i]) g->d_in[i] = emit_own(g->b, &without, g->d_out[0], g->in[1 - i]);
 }
-static void once_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void once_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     out[0] = ipu_mul(b, in[0], in[1]);
 }
-static const ipu_op_def once = {OWN("once"), .grad = once_grad, .compose = once_compose,
-                                .flags = IPU__OP_GRAD_ONCE};
+static const ipu__op_def once = {OWN("once"), .grad = once_grad, .compose = once_compose,
+                                 .flags = IPU__OP_GRAD_ONCE};
 
 /* ---- the rules ---- */
 
@@ -109,7 +109,7 @@ static void end_saying(net *n, const char *what)
     ipu_model_destroy(n->m);
 }
 
-static size_t count(const ipu_model *m, const ipu_op_def *op)
+static size_t count(const ipu_model *m, const ipu__op_def *op)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->ops.n; i++) n += m->ops.at[i].def == op;

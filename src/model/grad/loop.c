@@ -139,7 +139,7 @@ static uint32_t add_place(const loop *l, ipu_type type, ipu_shape shape)
     ipu_model *m     = l->p->m;
     uint32_t   block = m->block;
     m->block         = l->op.block;
-    uint32_t id      = ipu__model_add_value(m, (ipu_kernel_value){type, shape}, NULL,
+    uint32_t id      = ipu__model_add_value(m, (ipu__kernel_value){type, shape}, NULL,
                                             (ipu__model_value){.kind = IPU__VALUE_OP})
                       .id;
     m->block = block;
@@ -269,7 +269,7 @@ static void take_place(const loop *l, size_t begin)
         return;
     }
     while (at < begin && b->order.at[at] != l->id) at++;
-    IPU_ASSERT(at < begin);
+    IPU__ASSERT(at < begin);
     memcpy(made, b->order.at + begin, n * sizeof *made);
     memmove(b->order.at + at + n, b->order.at + at + 1, (begin - at - 1) * sizeof *made);
     memcpy(b->order.at + at, made, n * sizeof *made);

@@ -111,8 +111,8 @@ static double cycles_of(const cutting *c, const ipu__model_op *op)
     if (op->kind == IPU__MODEL_LOOP) return (double)op->most * cycles_of_block(c, op->body);
     if (op->kind == IPU__MODEL_IF) return cycles_of_block(c, op->body) + cycles_of_block(c, op->otherwise);
     if (op->def->view) return 0;
-    ipu_kernel_call call = ipu__model_call(c->fused, op);
-    ipu_kernel_plan plan = {0};
+    ipu__kernel_call call = ipu__model_call(c->fused, op);
+    ipu__kernel_plan plan = {0};
     if (!call.def->plan || call.def->plan(&call, &c->cost.target, &plan) != IPU_OK)
         return call.def->work ? call.def->work(&call) / (double)c->cost.n_tiles : 0;
     int64_t in  = ipu__cost_ceil((double)plan.bytes_received, c->cost.receive_rate);

@@ -57,7 +57,7 @@ static bool can_be(folding *f)
 
 static bool is_sum_state(const folding *f, uint32_t id) { return f->is_sum[id] != 0; }
 
-static bool is_any(const ipu_op_def *op, const ipu_op_def *const *list, size_t n)
+static bool is_any(const ipu__op_def *op, const ipu__op_def *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (op == list[i]) return true;
@@ -68,11 +68,11 @@ static bool is_any(const ipu_op_def *op, const ipu_op_def *const *list, size_t n
  * results. */
 static bool is_linear(const folding *f, const ipu__model_op *op, uint32_t i)
 {
-    static const ipu_op_def *const linear[] = {&ipu__op_add,        &ipu__op_sub,           &ipu__op_neg,
-                                               &ipu__op_identity,   &ipu__op_stop_gradient, &ipu__op_reshape,
-                                               &ipu__op_expand,     &ipu__op_slice,         &ipu__op_concat,
-                                               &ipu__op_transpose,  &ipu__op_reduce_sum,    &ipu__op_reverse,
-                                               &ipu__op_reduce_mean};
+    static const ipu__op_def *const linear[] = {&ipu__op_add,        &ipu__op_sub,           &ipu__op_neg,
+                                                &ipu__op_identity,   &ipu__op_stop_gradient, &ipu__op_reshape,
+                                                &ipu__op_expand,     &ipu__op_slice,         &ipu__op_concat,
+                                                &ipu__op_transpose,  &ipu__op_reduce_sum,    &ipu__op_reverse,
+                                                &ipu__op_reduce_mean};
     if (is_any(op->def, linear, sizeof linear / sizeof *linear))
         return ipu__op_is_floating(f->m->base.values.at[op->first_out].type);
     if (op->def == &ipu__op_cast)
@@ -193,8 +193,8 @@ static ipu__folded value_of(folding *f, uint32_t id)
 
 static void emit_same(ipu__replicas *r, const ipu_value *in)
 {
-    const ipu_op_def *op = ipu__op_of(r->call->def);
-    ipu_value         out[IPU__MAX_OPERANDS];
+    const ipu__op_def *op = ipu__op_of(r->call->def);
+    ipu_value          out[IPU__MAX_OPERANDS];
     ipu_emit(r->b, op->kernel.name, r->call->attributes, r->call->n_attributes, in, (size_t)op->n_in, out,
              (size_t)ipu__op_n_out(op));
     for (int i = 0; i < ipu__op_n_out(op); i++) r->out[i] = (ipu__folded){.value = out[i]};
@@ -234,8 +234,8 @@ static ipu_value of_replica(const ipu__replicas *r, int i, int64_t replica)
 /* An op for each replica; `parts` has room for that many values per output. */
 static void emit_one_by_one(ipu__replicas *r, ipu_value *parts)
 {
-    const ipu_op_def *op    = ipu__op_of(r->call->def);
-    int               n_out = ipu__op_n_out(op);
+    const ipu__op_def *op    = ipu__op_of(r->call->def);
+    int                n_out = ipu__op_n_out(op);
     for (int64_t k = 0; k < r->n; k++) {
         ipu_value in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
         for (int i = 0; i < op->n_in; i++) in[i] = of_replica(r, i, k);
@@ -271,11 +271,11 @@ static ipu_status fold_varying(folding *f, const ipu__model_op *op, ipu__replica
 
 static ipu_status fold_op(folding *f, const ipu__model_op *op)
 {
-    ipu_kernel_call call = ipu__model_call(f->m, op);
-    ipu__folded     in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS] = {{.value = IPU_NO_VALUE}};
-    ipu_value       plain[IPU__MAX_OPERANDS];
-    bool            sums[IPU__MAX_OPERANDS], used[IPU__MAX_OPERANDS], varies = false;
-    ipu__replicas   r = {&f->to->base, &call, f->n, in, sums, used, out};
+    ipu__kernel_call call = ipu__model_call(f->m, op);
+    ipu__folded      in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS] = {{.value = IPU_NO_VALUE}};
+    ipu_value        plain[IPU__MAX_OPERANDS];
+    bool             sums[IPU__MAX_OPERANDS], used[IPU__MAX_OPERANDS], varies = false;
+    ipu__replicas    r = {&f->to->base, &call, f->n, in, sums, used, out};
     for (uint32_t i = 0; i < op->n_in; i++) {
         in[i]    = value_of(f, op->in[i]);
         plain[i] = in[i].value;

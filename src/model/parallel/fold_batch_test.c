@@ -61,7 +61,7 @@ static ipu_model *linear(ipu_type type)
     return m;
 }
 
-static const ipu__model_op *find_last(const ipu_model *m, const ipu_op_def *def)
+static const ipu__model_op *find_last(const ipu_model *m, const ipu__op_def *def)
 {
     const ipu__model_op *found = NULL;
     for (size_t i = 0; i < m->ops.n; i++)

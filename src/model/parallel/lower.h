@@ -9,7 +9,7 @@ typedef struct ipu__lowering {
     const ipu__parallel_models *models;
     ipu_graph                  *g;
     ipu_model                  *net, *step; /* optimised copies; step may be NULL */
-    IPU_ARRAY(ipu_tensor) begun; /* sums of gradients whose summation the network's program itself starts */
+    IPU__ARRAY(ipu_tensor) begun; /* sums of gradients whose summation the network's program itself starts */
 } ipu__lowering;
 
 /* Optimises `m`, a copy of one of the models or of a part of one. */

@@ -57,8 +57,8 @@ typedef struct ipu__parallel {
     bool                  no_fold;
     bool                  check_floats;
     ipu__parallel_give    give;
-    IPU_ARRAY(ipu__parallel_input) inputs;
-    IPU_ARRAY(ipu__parallel_output) outputs;
+    IPU__ARRAY(ipu__parallel_input) inputs;
+    IPU__ARRAY(ipu__parallel_output) outputs;
 } ipu__parallel;
 
 void ipu__parallel_fini(ipu__parallel *o);
@@ -79,9 +79,9 @@ typedef struct ipu__trained {
 /* What the models of the network and of the step have in common. Optimised copies have the same ids. Sums and
  * the count are zero between steps. */
 typedef struct ipu__ties {
-    IPU_ARRAY(ipu__trained) trained; /* in the order of the network's parameters */
-    ipu__tie count;                  /* of the gradients in the sums, if these are running means */
-    ipu__tie scale;                  /* the loss scale, if it is a state */
+    IPU__ARRAY(ipu__trained) trained; /* in the order of the network's parameters */
+    ipu__tie count;                   /* of the gradients in the sums, if these are running means */
+    ipu__tie scale;                   /* the loss scale, if it is a state */
 } ipu__ties;
 
 typedef struct ipu__parallel_models {

@@ -23,7 +23,7 @@ typedef struct ipu__pipeline_part {
     ipu_program  body; /* runs one batch */
     ipu_function f;
     int64_t      offset;
-    IPU_ARRAY(ipu__pipeline_row) rows;
+    IPU__ARRAY(ipu__pipeline_row) rows;
 } ipu__pipeline_part;
 
 /* The two ends of a route. On the producing IPU, values may have to wait for users: in a ring, or in

@@ -9,8 +9,8 @@
 typedef struct planning {
     ipu__plan       *p;
     const ipu_model *m;
-    IPU_ARRAY(uint32_t) used; /* values of block 0 that an op reads, including in nested blocks */
-    uint32_t *lowest;         /* by value: the first position that reads it */
+    IPU__ARRAY(uint32_t) used; /* values of block 0 that an op reads, including in nested blocks */
+    uint32_t *lowest;          /* by value: the first position that reads it */
     bool      failed;
 } planning;
 

@@ -25,7 +25,7 @@ typedef struct ipu__plan {
     uint32_t        *value_position; /* by value: where it is produced, supplied or updated */
     uint8_t         *is_member;      /* by position and op: it computes the op */
     uint8_t         *uses;           /* by position and value: its ops read it */
-    IPU_ARRAY(ipu__route) routes;    /* in an order in which they can be followed */
+    IPU__ARRAY(ipu__route) routes;   /* in an order in which they can be followed */
 } ipu__plan;
 
 /* Cuts `m`, which must not contain dead ops, into parts. With `recompute`, backward parts recompute what they

@@ -24,10 +24,10 @@ static bool is_wanted(const ipu__lowering *l, const ipu__trained *t)
 
 typedef struct splitter {
     ipu__lowering *l;
-    IPU_ARRAY(ipu_program) segments; /* of the network's program */
-    IPU_ARRAY(size_t) ends;          /* by segment: end of the sums in l->begun that start after it */
-    size_t first;                    /* index in l->begun of the bundle's first */
-    size_t bytes;                    /* size of the bundle */
+    IPU__ARRAY(ipu_program) segments; /* of the network's program */
+    IPU__ARRAY(size_t) ends;          /* by segment: end of the sums in l->begun that start after it */
+    size_t first;                     /* index in l->begun of the bundle's first */
+    size_t bytes;                     /* size of the bundle */
 } splitter;
 
 /* The summation of the bundle up to `end` starts after what has been lowered so far. */

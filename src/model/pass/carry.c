@@ -39,7 +39,7 @@ static bool may_overwrite(const search *s, const ipu__model_op *op, uint32_t out
     bool shared = false;
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!is_marked(s, op->in[i])) continue;
-        if (op->in[i] != over || (shares != IPU_SHARES_ANY && shares != (int)i)) return false;
+        if (op->in[i] != over || (shares != IPU__SHARES_ANY && shares != (int)i)) return false;
         shared = true;
     }
     return shared;

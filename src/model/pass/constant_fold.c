@@ -34,7 +34,7 @@ static void find_budget(ipu_model *m)
 }
 
 /* Whether the budget suffices; if so, it is charged. */
-static bool afford(ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call)
+static bool afford(ipu_model *m, const ipu__model_op *op, const ipu__kernel_call *call)
 {
     double work = 0, bytes = 0;
     for (uint32_t i = op->n_in; i < op->n_in + op->n_out; i++) {
@@ -55,7 +55,7 @@ static bool is_constant(const ipu_model *m, uint32_t id)
 }
 
 /* Small enough to compute now; a small constant that would become a large one is better kept small. */
-static bool is_worth_it(const ipu__model_op *op, const ipu_kernel_call *call)
+static bool is_worth_it(const ipu__model_op *op, const ipu__kernel_call *call)
 {
     int64_t in = 0, out = 0;
     for (uint32_t i = 0; i < op->n_in; i++) in += ipu__op_n_elements(&call->operand[i].shape);
@@ -68,7 +68,7 @@ static bool is_worth_it(const ipu__model_op *op, const ipu_kernel_call *call)
     return op->def->view || ipu__kernel_ref_work(call) <= MOST_WORK;
 }
 
-static bool is_foldable(ipu_model *m, const ipu__model_op *op, const ipu_kernel_call *call)
+static bool is_foldable(ipu_model *m, const ipu__model_op *op, const ipu__kernel_call *call)
 {
     if (op->def->flags & IPU__OP_IMPURE) return false;
     for (uint32_t i = 0; i < op->n_in; i++)
@@ -78,7 +78,7 @@ static bool is_foldable(ipu_model *m, const ipu__model_op *op, const ipu_kernel_
 
 /* ---- computing ---- */
 
-static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu_kernel_call *call)
+static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu__kernel_call *call)
 {
     ipu_model *m                          = f->m;
     void      *operand[IPU__MAX_OPERANDS] = {NULL};
@@ -99,7 +99,7 @@ static ipu_status fold_constants(ipu__folding *f, ipu__model_op *op, const ipu_k
 
 /* ---- the pass ---- */
 
-bool ipu__fold_is_default(const ipu_op_def *def, const ipu_attribute *a)
+bool ipu__fold_is_default(const ipu__op_def *def, const ipu_attribute *a)
 {
     for (size_t i = 0; i < def->n_attributes; i++) {
         const ipu_op_attribute *own = &def->attributes[i];
@@ -129,7 +129,7 @@ static ipu_status drop_defaults(ipu__folding *f, ipu__model_op *op)
 static ipu_status fold_op(ipu__folding *f, ipu__model_op *op)
 {
     IPU_TRY(drop_defaults(f, op));
-    ipu_kernel_call call = ipu__model_call(f->m, op);
+    ipu__kernel_call call = ipu__model_call(f->m, op);
     if (is_foldable(f->m, op, &call)) return fold_constants(f, op, &call);
     uint32_t same = 0;
     IPU_TRY(ipu__fold_simplify(f, op, &same));

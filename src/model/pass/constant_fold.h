@@ -14,7 +14,7 @@ typedef struct ipu__folding {
 } ipu__folding;
 
 /* Whether the attribute has its default value: ops that differ in nothing else are equal. */
-bool ipu__fold_is_default(const ipu_op_def *def, const ipu_attribute *attribute);
+bool ipu__fold_is_default(const ipu__op_def *def, const ipu_attribute *attribute);
 /* *same receives a value that equals the op's first output, or 0 if none is known. May also simplify the op
  * in place, and then records a change. */
 ipu_status ipu__fold_simplify(ipu__folding *f, ipu__model_op *op, uint32_t *same);

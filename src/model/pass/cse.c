@@ -12,11 +12,11 @@ enum { CONSTANT_BYTES = 1 << 16 }; /* larger ones are not compared */
 typedef struct merging {
     ipu_model   *m;
     ipu__renames renames;
-    size_t       mask;           /* buckets - 1 */
-    uint32_t    *bucket;         /* first op of the chain + 1, or 0 */
-    uint32_t    *next;           /* by op: next in the same chain */
-    uint64_t    *hash;           /* by op */
-    IPU_ARRAY(uint32_t) visible; /* ops in the table, in order of insertion */
+    size_t       mask;            /* buckets - 1 */
+    uint32_t    *bucket;          /* first op of the chain + 1, or 0 */
+    uint32_t    *next;            /* by op: next in the same chain */
+    uint64_t    *hash;            /* by op */
+    IPU__ARRAY(uint32_t) visible; /* ops in the table, in order of insertion */
     bool changed, failed;
 } merging;
 

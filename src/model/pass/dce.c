@@ -11,7 +11,7 @@ typedef struct liveness {
     ipu_model *m;
     bool      *used; /* by value */
     bool      *live; /* by op */
-    IPU_ARRAY(uint32_t) todo;
+    IPU__ARRAY(uint32_t) todo;
     bool failed;
 } liveness;
 

@@ -22,7 +22,7 @@ static ipu_status fail_unsupported(const ipu_model *m, const ipu__model_op *op)
 static bool is_lacking(const ipu_model *m, const ipu__model_op *op)
 {
     if (op->dead || op->kind != IPU__MODEL_OP || !op->def->kernel.ref) return false;
-    ipu_kernel_call call = ipu__model_call(m, op);
+    ipu__kernel_call call = ipu__model_call(m, op);
     return !ipu__engine_supports(m->engine, &call);
 }
 
@@ -32,7 +32,7 @@ static ipu_status emit(decomposing *d, uint32_t id)
     ipu_model          *m  = d->m;
     const ipu__model_op op = m->ops.at[id];
     ipu_value           in[IPU__MAX_OPERANDS], out[IPU__MAX_OPERANDS];
-    ipu_kernel_call     call = ipu__model_call(m, &m->ops.at[id]);
+    ipu__kernel_call    call = ipu__model_call(m, &m->ops.at[id]);
     if (!op.def->compose) return fail_unsupported(m, &op);
     for (uint32_t i = 0; i < op.n_in; i++) in[i] = ipu__model_handle(m, ipu__renamed(&d->renames, op.in[i]));
     for (uint32_t i = 0; i < op.n_out; i++) out[i] = ipu__model_handle(m, 0);

@@ -13,14 +13,14 @@
 
 static const char *lacks[4];
 
-static bool supports(const ipu_kernel_call *call)
+static bool supports(const ipu__kernel_call *call)
 {
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks && lacks[i]; i++)
         if (strcmp(call->def->name, lacks[i]) == 0) return false;
     return true;
 }
 
-static bool fuses_all(const ipu_kernel_call *call)
+static bool fuses_all(const ipu__kernel_call *call)
 {
     (void)call;
     return true;

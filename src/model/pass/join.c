@@ -30,7 +30,7 @@ static bool is_padded(const joining *j, const ipu__model_op *sum, uint32_t id, p
     if (!op || op->def != &ipu__op_pad || op->block != sum->block || op->recompute != sum->recompute
         || j->uses[id] != 1 || !ipu__model_same_stage(j->m, op->stage, sum->stage))
         return false;
-    ipu_kernel_call call  = ipu__model_call(j->m, op);
+    ipu__kernel_call call = ipu__model_call(j->m, op);
     *out                  = (padded){.op     = op,
                                      .before = ipu__op_ints(&call, "before", &n),
                                      .after  = ipu__op_ints(&call, "after", &n_after),

@@ -62,7 +62,7 @@ ipu_status ipu__model_optimise_for(ipu_model *m, unsigned passes, const ipu__eng
     ipu_status status = optimise(m, engine ? passes : passes & ~(unsigned)IPU_PASS_HOST);
 #ifndef NDEBUG
     if (status == IPU_OK) status = ipu__model_verify(m);
-    IPU_ASSERT(status != IPU_INVALID);
+    IPU__ASSERT(status != IPU_INVALID);
 #endif
     if (status != IPU_OK) m->base.status = status; /* half changed: no longer usable */
     return status;

@@ -29,7 +29,7 @@ bool ipu__rename(ipu__renames *r, uint32_t from, uint32_t to)
 {
     to = ipu__renamed(r, to);
     if (!reach(r, from)) return false;
-    IPU_ASSERT(r->to.at[from] == from);
+    IPU__ASSERT(r->to.at[from] == from);
     if (from != to) {
         r->to.at[from] = to;
         r->any         = true;
@@ -103,7 +103,7 @@ uint32_t ipu__pass_copy_value(ipu_model *m, uint32_t id)
     return ipu__pass_add_value(m, m->base.values.at[id], m->values.at[id]);
 }
 
-uint32_t ipu__pass_add_constant(ipu_model *m, ipu_kernel_value value, const void *data, uint32_t location)
+uint32_t ipu__pass_add_constant(ipu_model *m, ipu__kernel_value value, const void *data, uint32_t location)
 {
     ipu__builder_value shown = {value.type, value.shape, ""};
     /* constants are not ops: wherever first used, they are usable everywhere */
@@ -118,7 +118,7 @@ bool ipu__pass_set_attribute(ipu_model *m, ipu__model_op *op, ipu_attribute a)
     if (!own) return false;
     for (size_t i = 0; i < op->n_attributes; i++)
         if (strcmp(op->attributes[i].name, a.name) != 0) own[n++] = op->attributes[i];
-    ipu_kernel_call call = {.attributes = &a, .n_attributes = 1};
+    ipu__kernel_call call = {.attributes = &a, .n_attributes = 1};
     if (ipu__builder_keep_attributes(&m->base, &call) != IPU_OK) return false;
     own[n++]         = call.attributes[0];
     op->attributes   = own;

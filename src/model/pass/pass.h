@@ -9,7 +9,7 @@
 #include "model/model.h"
 
 typedef struct ipu__renames {
-    IPU_ARRAY(uint32_t) to; /* by id; a value that maps to itself is not renamed */
+    IPU__ARRAY(uint32_t) to; /* by id; a value that maps to itself is not renamed */
     bool any;
 } ipu__renames; /* initialise to zero */
 
@@ -27,7 +27,7 @@ uint32_t ipu__pass_add_value(ipu_model *m, ipu__builder_value shown, ipu__model_
 /* A new value like `id`, to replace it. 0 if out of memory. */
 uint32_t ipu__pass_copy_value(ipu_model *m, uint32_t id);
 /* A constant; `data` must be in the arena. 0 if out of memory. */
-uint32_t ipu__pass_add_constant(ipu_model *m, ipu_kernel_value value, const void *data, uint32_t location);
+uint32_t ipu__pass_add_constant(ipu_model *m, ipu__kernel_value value, const void *data, uint32_t location);
 /* Sets attribute `a` of the op, replacing one of that name. Returns false if out of memory. */
 bool ipu__pass_set_attribute(ipu_model *m, ipu__model_op *op, ipu_attribute a);
 

@@ -21,7 +21,7 @@ enum { N_MODELS = 300, N_RUN = 100, N_OPS = 40, N_INPUTS = 5, ROWS = 4, COLUMNS 
 typedef struct maker {
     ipu_model *m;
     unsigned   seed;
-    IPU_ARRAY(ipu_value) values; /* floating, of one of the shapes below */
+    IPU__ARRAY(ipu_value) values; /* floating, of one of the shapes below */
 } maker;
 
 static int below(maker *k, int n) { return (int)((unsigned)rand_r(&k->seed) >> 4) % n; }

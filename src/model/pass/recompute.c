@@ -23,9 +23,9 @@ static void set_copy(ipu__diff *p, uint32_t id, ipu_value copy)
 
 static void clone_op(ipu__diff *p, const ipu__model_op *op)
 {
-    ipu_kernel_call call = ipu__model_call(p->m, op);
-    uint32_t        in[IPU__MAX_OPERANDS];
-    ipu_value       out[IPU__MAX_OPERANDS];
+    ipu__kernel_call call = ipu__model_call(p->m, op);
+    uint32_t         in[IPU__MAX_OPERANDS];
+    ipu_value        out[IPU__MAX_OPERANDS];
     for (uint32_t i = 0; i < op->n_in; i++) in[i] = ipu__clone_of(p, op->in[i]).id;
     if (ipu__model_add_op(p->m, op, in, call.operand + op->n_in, out) != IPU_OK) {
         ipu__diff_fail_memory(p);
@@ -126,7 +126,7 @@ typedef struct ipu__recompute {
     again_value *values; /* by id, up to first_new */
     uint32_t     stretch;
     uint32_t     number; /* recompute number of its ops (m->recompute); 0 before the first */
-    IPU_ARRAY(uint32_t) todo;
+    IPU__ARRAY(uint32_t) todo;
 } ipu__recompute;
 
 void ipu__recompute_begin(ipu__diff *p, const ipu_value *checkpoints, size_t n, ipu_value kept)
@@ -189,7 +189,7 @@ static bool copy_op(ipu__recompute *again, const ipu__model_op *op)
 {
     ipu__diff           *p    = again->p;
     ipu_model           *m    = p->m;
-    ipu_kernel_call      call = ipu__model_call(m, op);
+    ipu__kernel_call     call = ipu__model_call(m, op);
     uint32_t             in[IPU__MAX_OPERANDS];
     ipu_value            out[IPU__MAX_OPERANDS];
     const ipu__location *at = &m->locations.at[op->location];

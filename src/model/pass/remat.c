@@ -36,7 +36,7 @@ typedef struct keeper {
     int64_t    peak, least;      /* least: smallest value worth looking at */
     uint32_t   n_values, number; /* values when the round began; of copies (ipu__model_op.recompute) */
     bool       any;              /* copies were made */
-    IPU_ARRAY(inserted) inserted;
+    IPU__ARRAY(inserted) inserted;
 } keeper;
 
 /* ---- when values live ---- */
@@ -135,8 +135,8 @@ static bool is_cheap(const keeper *k, const ipu__model_op *op)
     if (op->kind != IPU__MODEL_OP || op->def->view || !op->def->kernel.work
         || op->def->flags & IPU__OP_IMPURE)
         return false;
-    ipu_kernel_call call = ipu__model_call(k->m, op);
-    double          n    = (double)ipu__op_n_elements(&call.operand[op->n_in].shape);
+    ipu__kernel_call call = ipu__model_call(k->m, op);
+    double           n    = (double)ipu__op_n_elements(&call.operand[op->n_in].shape);
     return op->def->kernel.work(&call) <= MOST_WORK * n;
 }
 
@@ -268,9 +268,9 @@ static bool consider(keeper *k, uint32_t root, bool *changed)
 
 static bool put_in_order(keeper *k)
 {
-    ipu__block *b             = &k->m->blocks.at[0];
-    IPU_ARRAY(uint32_t) order = {0};
-    bool ok                   = true;
+    ipu__block *b              = &k->m->blocks.at[0];
+    IPU__ARRAY(uint32_t) order = {0};
+    bool ok                    = true;
     for (uint32_t at = 1; ok && at < end_of(k); at++) {
         for (size_t i = 0; ok && i < k->inserted.n; i++)
             if (k->inserted.at[i].before == at) ok = ipu__push(&order, k->inserted.at[i].op);

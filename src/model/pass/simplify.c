@@ -18,7 +18,7 @@ static ipu__model_op *maker_of(const simplifying *s, int i)
     return ipu__pass_definer(s->f->m, s->op->in[i]);
 }
 
-static const ipu_op_def *maker(const ipu__simplify *base, int i, ipu_kernel_call *call)
+static const ipu__op_def *maker(const ipu__simplify *base, int i, ipu__kernel_call *call)
 {
     const simplifying   *s  = (const simplifying *)base;
     const ipu__model_op *op = maker_of(s, i);
@@ -32,7 +32,7 @@ static void pass_over(ipu__simplify *base, int i)
     simplifying *s                = (simplifying *)base;
     s->op->in[i]                  = maker_of(s, i)->in[0];
     const ipu__builder_value *now = &s->f->m->base.values.at[s->op->in[i]];
-    base->call.operand[i]         = (ipu_kernel_value){now->type, now->shape};
+    base->call.operand[i]         = (ipu__kernel_value){now->type, now->shape};
     s->f->changed                 = true;
 }
 
@@ -44,7 +44,7 @@ static ipu_status set(ipu__simplify *base, ipu_attribute attribute)
     return IPU_OK;
 }
 
-static ipu_status become(ipu__simplify *base, const ipu_op_def *def, ipu_attribute attribute)
+static ipu_status become(ipu__simplify *base, const ipu__op_def *def, ipu_attribute attribute)
 {
     simplifying *s      = (simplifying *)base;
     s->op->def          = def;

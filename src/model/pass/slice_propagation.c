@@ -28,9 +28,9 @@ typedef struct wish {
 typedef struct narrowing {
     ipu_model   *m;
     ipu__renames renames;
-    IPU_ARRAY(wish) wishes;    /* by value */
-    IPU_ARRAY(uint32_t) next;  /* by op */
-    IPU_ARRAY(uint32_t) order; /* new order of the block being rewritten */
+    IPU__ARRAY(wish) wishes;    /* by value */
+    IPU__ARRAY(uint32_t) next;  /* by op */
+    IPU__ARRAY(uint32_t) order; /* new order of the block being rewritten */
     bool changed;
 } narrowing;
 
@@ -47,11 +47,11 @@ static bool is_same(const region *a, const region *b)
 static bool get_slice(const narrowing *n, const ipu__model_op *op, region *r)
 {
     if (op->kind != IPU__MODEL_OP || op->def != &ipu__op_slice) return false;
-    ipu_kernel_call call = ipu__model_call(n->m, op);
-    size_t          n_begin, n_step, n_axes;
-    const int64_t  *begin = ipu__op_ints(&call, "begin", &n_begin),
-                  *step   = ipu__op_ints(&call, "step", &n_step);
-    const int64_t   *axes = ipu__op_ints(&call, "axes", &n_axes);
+    ipu__kernel_call call = ipu__model_call(n->m, op);
+    size_t           n_begin, n_step, n_axes;
+    const int64_t   *begin = ipu__op_ints(&call, "begin", &n_begin),
+                  *step    = ipu__op_ints(&call, "step", &n_step);
+    const int64_t   *axes  = ipu__op_ints(&call, "axes", &n_axes);
     const ipu_shape *in = &call.operand[0].shape, *out = &call.operand[1].shape;
     if (n_begin != 1 || (n_step && step[0] != 1)) return false;
     r->axis   = n_axes ? (int)axes[0] : 0;
@@ -67,12 +67,12 @@ static bool get_pad(const narrowing *n, uint32_t id, region *r, uint32_t *inside
 {
     const ipu__model_op *op = ipu__pass_definer(n->m, id);
     if (!op || op->def != &ipu__op_pad) return false;
-    ipu_kernel_call call = ipu__model_call(n->m, op);
-    size_t          n_before, n_after, n_between;
-    const int64_t  *before = ipu__op_ints(&call, "before", &n_before),
-                  *after   = ipu__op_ints(&call, "after", &n_after);
-    const int64_t *between = ipu__op_ints(&call, "inside", &n_between);
-    int            n_axes  = 0;
+    ipu__kernel_call call = ipu__model_call(n->m, op);
+    size_t           n_before, n_after, n_between;
+    const int64_t   *before = ipu__op_ints(&call, "before", &n_before),
+                  *after    = ipu__op_ints(&call, "after", &n_after);
+    const int64_t *between  = ipu__op_ints(&call, "inside", &n_between);
+    int            n_axes   = 0;
     if (ipu__op_float(&call, "value") != 0) return false;
     for (size_t d = 0; d < n_before; d++) {
         if (before[d] < 0 || after[d] < 0 || (n_between && between[d] != 0)) return false;
@@ -89,14 +89,14 @@ static bool get_pad(const narrowing *n, uint32_t id, region *r, uint32_t *inside
 
 /* Adds an op at the place of `like`. Returns its first output, from which the others follow; 0 if out of
  * memory or the op is not possible. */
-static uint32_t add_op(narrowing *n, const ipu__model_op *like, const ipu_op_def *def,
+static uint32_t add_op(narrowing *n, const ipu__model_op *like, const ipu__op_def *def,
                        const ipu_attribute *attributes, size_t n_attributes, const uint32_t *in,
                        uint32_t n_in)
 {
-    ipu_model       *m    = n->m;
-    ipu__model_op    made = *like;
-    uint32_t         id   = (uint32_t)m->ops.n;
-    ipu_kernel_value outs[IPU__MAX_OPERANDS];
+    ipu_model        *m    = n->m;
+    ipu__model_op     made = *like;
+    uint32_t          id   = (uint32_t)m->ops.n;
+    ipu__kernel_value outs[IPU__MAX_OPERANDS];
     made.def   = def;
     made.n_in  = n_in;
     made.n_out = (uint32_t)ipu__op_n_out(def);
@@ -104,10 +104,10 @@ static uint32_t add_op(narrowing *n, const ipu__model_op *like, const ipu_op_def
     made.in    = ipu__arena_alloc(&m->base.arena, (n_in + 1) * sizeof *made.in);
     if (!made.in) return 0;
     memcpy(made.in, in, n_in * sizeof *in);
-    made.attributes      = attributes;
-    made.n_attributes    = n_attributes;
-    made.first_out       = 0;
-    ipu_kernel_call call = ipu__model_call(
+    made.attributes       = attributes;
+    made.n_attributes     = n_attributes;
+    made.first_out        = 0;
+    ipu__kernel_call call = ipu__model_call(
         m,
         &(ipu__model_op){
             .def = def, .attributes = attributes, .n_attributes = n_attributes, .in = made.in, .n_in = n_in});
@@ -207,10 +207,10 @@ static ipu_status replace_outputs(narrowing *n, const ipu__model_op *op, const i
 /* Input `i` is 0 outside `r`. */
 static ipu_status sink_one(narrowing *n, uint32_t id, uint32_t i, const region *r, bool *done)
 {
-    ipu__model_op   op   = n->m->ops.at[id]; /* adding ops moves them */
-    ipu_kernel_call call = ipu__model_call(n->m, &op);
-    ipu__regions    way;
-    uint32_t        in[IPU__MAX_OPERANDS];
+    ipu__model_op    op   = n->m->ops.at[id]; /* adding ops moves them */
+    ipu__kernel_call call = ipu__model_call(n->m, &op);
+    ipu__regions     way;
+    uint32_t         in[IPU__MAX_OPERANDS];
     if (!ipu__region_of_zeros(&call, (int)i, r->axis, &way)) return IPU_OK;
     for (uint32_t k = 0; way.all && k < op.n_in; k++)
         if (way.in[k] < 0 || !has_same_zeros(n, op.in[k], *r, way.in[k])) return IPU_OK;
@@ -229,10 +229,10 @@ static ipu_status sink_one(narrowing *n, uint32_t id, uint32_t i, const region *
 /* A sum over rows that are several dimensions, one of which is zero-padded: a^T b, both reshaped to rows. */
 static ipu_status sink_rows(narrowing *n, uint32_t id, bool *done)
 {
-    ipu__model_op   op   = n->m->ops.at[id];
-    ipu_kernel_call call = ipu__model_call(n->m, &op);
-    region          r, of_b;
-    uint32_t        inside, in[IPU__MAX_OPERANDS];
+    ipu__model_op    op   = n->m->ops.at[id];
+    ipu__kernel_call call = ipu__model_call(n->m, &op);
+    region           r, of_b;
+    uint32_t         inside, in[IPU__MAX_OPERANDS];
     if (op.def != &ipu__op_matmul || !ipu__op_int(&call, "transpose_a") || ipu__op_int(&call, "transpose_b"))
         return IPU_OK;
     const ipu__model_op *a = ipu__pass_definer(n->m, op.in[0]), *b = ipu__pass_definer(n->m, op.in[1]);
@@ -381,7 +381,7 @@ static ipu_status hoist_op(narrowing *n, uint32_t id)
     size_t        from = n->order.n;
     bool          ok   = true;
     if (op.kind != IPU__MODEL_OP || op.def->flags & IPU__OP_IMPURE || !get_region(n, &op, &r)) return IPU_OK;
-    ipu_kernel_call call = ipu__model_call(n->m, &op);
+    ipu__kernel_call call = ipu__model_call(n->m, &op);
     if (!ipu__region_of(&call, r.axis, &way)) return IPU_OK;
     for (uint32_t i = 0; i < op.n_in && ok; i++) {
         region own = r;

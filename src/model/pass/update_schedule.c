@@ -11,12 +11,12 @@
 
 typedef struct mover {
     ipu_model *m;
-    uint8_t   *moves;            /* by op */
-    uint8_t   *feeds;            /* by op: something that moves depends on it */
-    uint8_t   *is_done;          /* by op: already in the new order */
-    uint32_t  *last_use;         /* by value: position + 1 of its last reader that stays; 0 if none */
-    IPU_ARRAY(uint32_t) waiting; /* ops that move, in order */
-    IPU_ARRAY(uint32_t) order;
+    uint8_t   *moves;             /* by op */
+    uint8_t   *feeds;             /* by op: something that moves depends on it */
+    uint8_t   *is_done;           /* by op: already in the new order */
+    uint32_t  *last_use;          /* by value: position + 1 of its last reader that stays; 0 if none */
+    IPU__ARRAY(uint32_t) waiting; /* ops that move, in order */
+    IPU__ARRAY(uint32_t) order;
 } mover;
 
 /* The op of block 0 that produces a value, or UINT32_MAX. */
@@ -125,7 +125,7 @@ static bool move_all(mover *v)
         memmove(v->waiting.at, v->waiting.at + 1, --v->waiting.n * sizeof *v->waiting.at);
     }
     if (!ok) return false;
-    IPU_ASSERT(v->waiting.n == 0 && v->order.n == b->order.n);
+    IPU__ASSERT(v->waiting.n == 0 && v->order.n == b->order.n);
     for (size_t i = 0; i < b->order.n; i++) b->order.at[i] = v->order.at[i];
     return true;
 }

@@ -11,17 +11,17 @@
 
 #include "model/pass/pass.h"
 
-bool ipu__is_exact_in_half(const ipu_op_def *op) { return (op->flags & IPU__OP_EXACT_IN_HALF) || op->view; }
+bool ipu__is_exact_in_half(const ipu__op_def *op) { return (op->flags & IPU__OP_EXACT_IN_HALF) || op->view; }
 
 /* ---- new ops ---- */
 
 uint32_t ipu__precision_add_op(ipu_model *m, ipu__order *order, const ipu__model_op *like,
-                               const ipu_op_def *def, const ipu_attribute *attributes, size_t n,
-                               const uint32_t *in, const ipu_kernel_value *out, uint32_t n_out)
+                               const ipu__op_def *def, const ipu_attribute *attributes, size_t n,
+                               const uint32_t *in, const ipu__kernel_value *out, uint32_t n_out)
 {
-    ipu__model_op   made = *like;
-    ipu_kernel_call call = {.attributes = attributes, .n_attributes = n};
-    uint32_t        id   = (uint32_t)m->ops.n;
+    ipu__model_op    made = *like;
+    ipu__kernel_call call = {.attributes = attributes, .n_attributes = n};
+    uint32_t         id   = (uint32_t)m->ops.n;
     if (ipu__builder_keep_attributes(&m->base, &call) != IPU_OK) return 0;
     made.kind         = IPU__MODEL_OP;
     made.def          = def;
@@ -46,7 +46,7 @@ uint32_t ipu__precision_add_cast(ipu_model *m, ipu__order *order, const ipu__mod
 {
     return ipu__precision_add_op(m, order, like, &ipu__op_cast,
                                  IPU__WITH(IPU_TEXT_ATTRIBUTE("to", ipu_type_name(type))), &id,
-                                 &(ipu_kernel_value){type, m->base.values.at[id].shape}, 1);
+                                 &(ipu__kernel_value){type, m->base.values.at[id].shape}, 1);
 }
 
 void ipu__precision_set_order(ipu_model *m, uint32_t block, ipu__order *order)
@@ -138,9 +138,9 @@ static ipu_type wanted_type(const halving *h, const ipu__model_op *op, uint32_t 
 }
 
 /* Infers the op's output types and shapes; returns false if it does not accept such inputs. */
-static bool infer(const halving *h, const ipu__model_op *op, wish w, bool with_states, ipu_kernel_value *out)
+static bool infer(const halving *h, const ipu__model_op *op, wish w, bool with_states, ipu__kernel_value *out)
 {
-    ipu_kernel_call call = ipu__model_call(h->m, op);
+    ipu__kernel_call call = ipu__model_call(h->m, op);
     for (uint32_t i = 0; i < op->n_in; i++) {
         if (!op->in[i]) continue;
         call.operand[i].type = wanted_type(h, op, i, w, with_states);
@@ -161,10 +161,10 @@ static void note_weak(halving *h, const ipu__model_op *op)
 
 static ipu_status halve_op(halving *h, uint32_t id, ipu__order *order)
 {
-    ipu__model_op    op = h->m->ops.at[id]; /* a copy: ops move when casts are added */
-    ipu_kernel_value out[IPU__MAX_OPERANDS];
-    bool             with_states = false;
-    wish             w           = wish_of(h, &op);
+    ipu__model_op     op = h->m->ops.at[id]; /* a copy: ops move when casts are added */
+    ipu__kernel_value out[IPU__MAX_OPERANDS];
+    bool              with_states = false;
+    wish              w           = wish_of(h, &op);
     if (w == HALVES && !infer(h, &op, w, false, out)) {
         with_states = infer(h, &op, w, true, out);
         if (!with_states) w = ORIGINALS;
@@ -306,7 +306,7 @@ ipu_status ipu__model_to_half(ipu_model *m, bool weights)
 #ifndef NDEBUG
     if (status == IPU_OK) {
         status = ipu__model_verify(m);
-        IPU_ASSERT(status != IPU_INVALID);
+        IPU__ASSERT(status != IPU_INVALID);
     }
 #endif
     return status;

@@ -25,15 +25,15 @@ ipu_status ipu__model_half_partials(ipu_model *m);
 
 /* ---- shared by these passes ---- */
 
-bool ipu__is_exact_in_half(const ipu_op_def *op); /* views are */
+bool ipu__is_exact_in_half(const ipu__op_def *op); /* views are */
 
-typedef IPU_ARRAY(uint32_t) ipu__order;
+typedef IPU__ARRAY(uint32_t) ipu__order;
 
 /* Adds an op at the end of `order`, with the block, place and recomputation of `like`; `in` and attributes
  * are copied, outputs are new. Returns the id of its first output, or 0 if out of memory. */
 uint32_t ipu__precision_add_op(ipu_model *m, ipu__order *order, const ipu__model_op *like,
-                               const ipu_op_def *def, const ipu_attribute *attributes, size_t n,
-                               const uint32_t *in, const ipu_kernel_value *out, uint32_t n_out);
+                               const ipu__op_def *def, const ipu_attribute *attributes, size_t n,
+                               const uint32_t *in, const ipu__kernel_value *out, uint32_t n_out);
 /* Adds a "cast" of a value. */
 uint32_t ipu__precision_add_cast(ipu_model *m, ipu__order *order, const ipu__model_op *like, uint32_t id,
                                  ipu_type type);

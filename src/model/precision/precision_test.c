@@ -253,8 +253,8 @@ static void masks_and_roundings_have_keys_of_their_own(void **state)
         if (op->dead || op->kind != IPU__MODEL_OP) continue;
         bool is_mask = strcmp(op->def->kernel.name, "dropout") == 0;
         if (!is_mask && strcmp(op->def->kernel.name, "cast_stochastic") != 0) continue;
-        ipu_kernel_call call = ipu__model_call(m, op);
-        int64_t         key  = ipu__op_int(&call, "key");
+        ipu__kernel_call call = ipu__model_call(m, op);
+        int64_t          key  = ipu__op_int(&call, "key");
         assert_in_range(key, 0, IPU__COUNT(taken) - 1);
         if (taken[key]) fail_msg("two ops have key %d", (int)key);
         taken[key] = true;

@@ -47,10 +47,10 @@ static void take_over(rounding *r, uint32_t id, uint32_t first)
 
 static ipu_status narrow(rounding *r, const ipu__model_op *like, uint32_t from, uint32_t id)
 {
-    ipu_model       *m    = r->m;
-    uint32_t         in[] = {from, r->seed, 0};
-    ipu_kernel_value out  = {IPU_HALF, m->base.values.at[id].shape};
-    ipu_attribute    key  = IPU_INT_ATTRIBUTE("key", (int64_t)m->base.next_key);
+    ipu_model        *m    = r->m;
+    uint32_t          in[] = {from, r->seed, 0};
+    ipu__kernel_value out  = {IPU_HALF, m->base.values.at[id].shape};
+    ipu_attribute     key  = IPU_INT_ATTRIBUTE("key", (int64_t)m->base.next_key);
     uint32_t first = ipu__precision_add_op(m, &r->order, like, &ipu__op_cast_stochastic, &key, 1, in, &out,
                                            1);
     if (!first) return ipu__fail_memory();
@@ -73,9 +73,9 @@ static uint32_t widen(rounding *r, const ipu__model_op *like, uint32_t id)
 }
 
 /* The op's results on floats; returns false if it does not accept any. */
-static bool infer(const rounding *r, const ipu__model_op *op, ipu_kernel_value *out)
+static bool infer(const rounding *r, const ipu__model_op *op, ipu__kernel_value *out)
 {
-    ipu_kernel_call call = ipu__model_call(r->m, op);
+    ipu__kernel_call call = ipu__model_call(r->m, op);
     for (uint32_t i = 0; i < op->n_in; i++)
         if (op->in[i] && call.operand[i].type == IPU_HALF) call.operand[i].type = IPU_FLOAT;
     memcpy(out, call.operand + op->n_in, op->n_out * sizeof *out);
@@ -86,10 +86,10 @@ static bool infer(const rounding *r, const ipu__model_op *op, ipu_kernel_value *
 /* Replaces the op's results by those on floats: halves rounded, others unchanged. */
 static ipu_status round_op(rounding *r, uint32_t id)
 {
-    ipu_model       *m    = r->m;
-    ipu__model_op    like = m->ops.at[id];
-    ipu_kernel_value out[IPU__MAX_OPERANDS];
-    uint32_t         in[IPU__MAX_OPERANDS];
+    ipu_model        *m    = r->m;
+    ipu__model_op     like = m->ops.at[id];
+    ipu__kernel_value out[IPU__MAX_OPERANDS];
+    uint32_t          in[IPU__MAX_OPERANDS];
     if (!infer(r, &like, out)) return ipu__push(&r->order, id) ? IPU_OK : ipu__fail_memory();
     for (uint32_t i = 0; i < like.n_in; i++) {
         in[i] = widen(r, &like, like.in[i]);
@@ -100,8 +100,8 @@ static ipu_status round_op(rounding *r, uint32_t id)
     if (!first) return ipu__fail_memory();
     m->ops.at[id].dead = true;
     for (uint32_t i = 0; i < like.n_out; i++) {
-        uint32_t         old  = like.first_out + i;
-        ipu_kernel_value same = {type_of(r, old), m->base.values.at[old].shape};
+        uint32_t          old  = like.first_out + i;
+        ipu__kernel_value same = {type_of(r, old), m->base.values.at[old].shape};
         if (same.type == IPU_HALF && out[i].type == IPU_FLOAT) {
             IPU_TRY(narrow(r, &like, first + i, old));
             continue;
@@ -159,7 +159,7 @@ ipu_status ipu__model_round_at_random(ipu_model *m)
 #ifndef NDEBUG
     if (status == IPU_OK) {
         status = ipu__model_verify(m);
-        IPU_ASSERT(status != IPU_INVALID);
+        IPU__ASSERT(status != IPU_INVALID);
     }
 #endif
     return status;

@@ -143,19 +143,21 @@ bool ipu__write_shift_right(ipu__wop *o) { return put_shift(o, "RIGHT"); }
 
 #define K(v) ipu_scalar_like(b, x, (v))
 #define F(name) ipu__op_float(call, name)
-#define COMPOSE1(op, value)                                                                                  \
-    void ipu__rewrite_##op(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out) \
-    {                                                                                                        \
-        ipu_value x = in[0];                                                                                 \
-        (void)call;                                                                                          \
-        out[0] = (value);                                                                                    \
+#define COMPOSE1(op, value)                                                                   \
+    void ipu__rewrite_##op(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, \
+                           ipu_value *out)                                                    \
+    {                                                                                         \
+        ipu_value x = in[0];                                                                  \
+        (void)call;                                                                           \
+        out[0] = (value);                                                                     \
     }
-#define COMPOSE2(op, value)                                                                                  \
-    void ipu__rewrite_##op(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out) \
-    {                                                                                                        \
-        ipu_value x = in[0], y = in[1];                                                                      \
-        (void)call;                                                                                          \
-        out[0] = (value);                                                                                    \
+#define COMPOSE2(op, value)                                                                   \
+    void ipu__rewrite_##op(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, \
+                           ipu_value *out)                                                    \
+    {                                                                                         \
+        ipu_value x = in[0], y = in[1];                                                       \
+        (void)call;                                                                           \
+        out[0] = (value);                                                                     \
     }
 
 static ipu_value is_positive(ipu_builder *b, ipu_value x) { return ipu_greater(b, x, K(0)); }

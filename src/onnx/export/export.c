@@ -168,7 +168,7 @@ static void write_block(ipu__writer *w, ipu__export_frame *frame, uint32_t block
 
 /* ---- ops in terms of others ---- */
 
-typedef void (*compose_fn)(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+typedef void (*compose_fn)(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out);
 
 static bool is_narrow(ipu_type type) { return type == IPU_HALF || type == IPU_BFLOAT16; }
 
@@ -178,8 +178,8 @@ static void build_composition(ipu__wop *o, compose_fn compose, bool in_float, ip
     ipu_value    in[IPU__MAX_OPERANDS] = {{0}}, out[IPU__MAX_OPERANDS] = {{0}};
     int          n_in = (int)o->op->n_in;
     for (int i = 0; i < n_in; i++) {
-        char             name[] = {'i', (char)('a' + i), 0};
-        ipu_kernel_value type   = o->call.operand[i];
+        char              name[] = {'i', (char)('a' + i), 0};
+        ipu__kernel_value type   = o->call.operand[i];
         if (!o->op->in[i]) continue;
         in[i] = ipu_model_input(m, type.type, type.shape, name);
         if (in_float && is_narrow(type.type)) in[i] = ipu_cast(b, in[i], IPU_FLOAT);
@@ -235,7 +235,7 @@ static bool compose_op(ipu__wop *o, compose_fn compose, bool in_float)
 
 static bool write_plain(ipu__wop *o)
 {
-    const ipu_op_def      *def = o->op->def;
+    const ipu__op_def     *def = o->op->def;
     const ipu__export_row *row = ipu__export_row_find(def->kernel.name);
     if (row && row->onnx && ipu__put_same(o, row->onnx, (int)o->op->n_in, (int)o->op->n_out)) return true;
     if (row && row->write && row->write(o)) return true;

@@ -28,7 +28,7 @@ typedef struct ipu__export_frame {
 
 /* A graph that is being written. */
 typedef struct ipu__sheet {
-    IPU_ARRAY(Ipu__NodeProto *) nodes;
+    IPU__ARRAY(Ipu__NodeProto *) nodes;
 } ipu__sheet;
 
 typedef struct ipu__writer {
@@ -41,9 +41,9 @@ typedef struct ipu__writer {
     ipu__map                      used;    /* names that nodes take */
     ipu__map                      missing; /* ops that cannot be written */
     ipu__text                     missing_text;
-    IPU_ARRAY(Ipu__TensorProto *) initializers; /* of parameters and states */
-    IPU_ARRAY(Ipu__TensorProto *) constants;
-    IPU_ARRAY(void *) data; /* of initializers, read from an engine */
+    IPU__ARRAY(Ipu__TensorProto *) initializers; /* of parameters and states */
+    IPU__ARRAY(Ipu__TensorProto *) constants;
+    IPU__ARRAY(void *) data; /* of initializers, read from an engine */
     ipu__sheet    *sheet;
     ipu_engine    *drawn; /* for random initial values; NULL: none was needed yet */
     int            depth;
@@ -55,7 +55,7 @@ typedef struct ipu__wop {
     ipu__writer         *w;
     ipu__export_frame   *frame;
     const ipu__model_op *op;
-    ipu_kernel_call      call;
+    ipu__kernel_call     call;
     const char          *out[IPU__MAX_OPERANDS];  /* "" where nothing uses it */
     const char          *cast[IPU__MAX_OPERANDS]; /* what output i is cast from at the end; NULL: nothing */
     ipu_type             cast_type[IPU__MAX_OPERANDS];
@@ -135,7 +135,7 @@ typedef struct ipu__export_row {
     const char *op;
     const char *onnx;           /* one node of the same inputs and outputs; NULL: not so */
     bool (*write)(ipu__wop *o); /* false: not in this form, nothing was put */
-    void (*compose)(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+    void (*compose)(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out);
     bool in_float; /* `compose`: half types are cast, so that results are rounded once */
 } ipu__export_row;
 
@@ -144,7 +144,7 @@ const ipu__export_row *ipu__export_row_find(const char *op); /* NULL: none */
 #define SAME(op, onnx)
 #define WRITE(op) bool ipu__write_##op(ipu__wop *o);
 #define REWRITE(op, in_float) \
-    void ipu__rewrite_##op(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+    void ipu__rewrite_##op(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out);
 #define EITHER(op, in_float) WRITE(op) REWRITE(op, in_float)
 #include "onnx/export/export.inc"
 #undef SAME

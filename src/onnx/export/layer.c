@@ -8,7 +8,7 @@
 
 /* ---- fused ops: the op itself, then the chain ---- */
 
-static void without_epilogue(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, int n_own,
+static void without_epilogue(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, int n_own,
                              ipu_value *out)
 {
     ipu_attribute with[8];
@@ -22,7 +22,7 @@ static void without_epilogue(ipu_builder *b, const ipu_kernel_call *call, const 
     out[0]                = ipu__emit1(b, "chain", &program, 1, chained, 1 + IPU__EPILOGUE_IN);
 }
 
-void ipu__rewrite_matmul(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_matmul(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     without_epilogue(b, call, in, 2, out);
 }
@@ -94,7 +94,7 @@ typedef struct cut {
     size_t        n_with;
 } cut;
 
-static void cut_of(const ipu_kernel_call *call, cut *out)
+static void cut_of(const ipu__kernel_call *call, cut *out)
 {
     ipu__conv c = ipu__conv_get(call);
     size_t    n = (size_t)c.rank, skip = 3 - n;
@@ -116,7 +116,7 @@ static void cut_of(const ipu_kernel_call *call, cut *out)
     if (c.kind == IPU__CONV_INPUT_GRAD) out->with[out->n_with++] = IPU__INTS("size", out->size, n);
 }
 
-void ipu__rewrite_conv(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_conv(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     cut c;
     if (ipu__epilogue_has(call)) {
@@ -157,7 +157,7 @@ bool ipu__write_conv_input_grad(ipu__wop *o)
     return true;
 }
 
-void ipu__rewrite_conv_input_grad(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_conv_input_grad(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                   ipu_value *out)
 {
     cut c;
@@ -178,7 +178,7 @@ typedef struct window {
     int64_t beyond[3]; /* how far the last window reaches past the padding */
 } window;
 
-static int64_t listed(const ipu_kernel_call *call, const char *name, size_t i, int64_t otherwise)
+static int64_t listed(const ipu__kernel_call *call, const char *name, size_t i, int64_t otherwise)
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
@@ -186,7 +186,7 @@ static int64_t listed(const ipu_kernel_call *call, const char *name, size_t i, i
 }
 
 /* Rules for rounding up differ; padding that the last window needs says the same without any. */
-static window window_of(const ipu_kernel_call *call)
+static window window_of(const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[0].shape, *y = &call->operand[1].shape;
     window           w = {.n = (size_t)x->rank - 2};
@@ -227,7 +227,7 @@ static void put_places(ipu__wop *o, const char *places)
 }
 
 /* Indices that are not wanted are a tensor of no elements, if somebody wants that. */
-void ipu__rewrite_max_pool(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_max_pool(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_attribute with[8];
     ipu_value     pooled[2] = {{b, 0}, {b, 0}};
@@ -268,7 +268,7 @@ bool ipu__write_average_pool(ipu__wop *o)
 }
 
 /* Padding becomes elements, so that only what lies beyond is left out. */
-void ipu__rewrite_average_pool(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_average_pool(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     window  w                    = window_of(call);
@@ -298,7 +298,7 @@ static ipu_value whether_none(ipu_builder *b, ipu_value *at)
     return none;
 }
 
-void ipu__rewrite_pool_gather(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_pool_gather(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     ipu_value at = planes(b, in[1]), none = whether_none(b, &at);
@@ -306,7 +306,7 @@ void ipu__rewrite_pool_gather(ipu_builder *b, const ipu_kernel_call *call, const
     out[0]      = ipu_reshape(b, ipu_where(b, none, ipu_scalar_like(b, x, 0), x), call->operand[2].shape);
 }
 
-void ipu__rewrite_pool_scatter(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_pool_scatter(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     ipu_value at = planes(b, in[1]), none = whether_none(b, &at), x = planes(b, in[0]);
@@ -394,7 +394,7 @@ bool ipu__write_softmax_nll(ipu__wop *o)
 }
 
 /* The loss by itself, and beside it what the label weighs: 0 if it is ignored. */
-static void loss_and_weight(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void loss_and_weight(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value labels = in[1];
     ipu_emit(b, call->def->name, call->attributes, call->n_attributes, in, 3, out, 1);
@@ -406,12 +406,12 @@ static void loss_and_weight(ipu_builder *b, const ipu_kernel_call *call, const i
     out[1] = ipu_where(b, ignored, zero, weight);
 }
 
-void ipu__rewrite_nll(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_nll(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     loss_and_weight(b, call, in, out);
 }
 
-void ipu__rewrite_softmax_nll(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_softmax_nll(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     if (ipu__op_float(call, "label_smoothing") == 0)

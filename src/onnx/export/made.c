@@ -5,10 +5,10 @@
 
 bool ipu__write_fill(ipu__wop *o)
 {
-    const ipu_kernel_value *out   = &o->call.operand[0];
-    const ipu_attribute    *given = ipu__attribute_find(&o->call, "value");
-    double                  value = given->kind == IPU_ATTRIBUTE_INT ? (double)given->i : given->f;
-    size_t                  rank  = (size_t)out->shape.rank;
+    const ipu__kernel_value *out   = &o->call.operand[0];
+    const ipu_attribute     *given = ipu__attribute_find(&o->call, "value");
+    double                   value = given->kind == IPU_ATTRIBUTE_INT ? (double)given->i : given->f;
+    size_t                   rank  = (size_t)out->shape.rank;
     ipu__put(o->w, "Expand",
              IPU__NAMES(ipu__put_scalar(o->w, out->type, value), ipu__put_list(o->w, out->shape.dim, rank)),
              o->out[0]);
@@ -20,8 +20,8 @@ bool ipu__write_fill(ipu__wop *o)
 static bool put_random(ipu__wop *o, const char *onnx_op, const char *first, const char *second,
                        const char *as_first, const char *as_second)
 {
-    const ipu_kernel_value *out  = &o->call.operand[o->op->n_in];
-    ipu_type                type = ipu__carrier(o->w, onnx_op, out->type);
+    const ipu__kernel_value *out  = &o->call.operand[o->op->n_in];
+    ipu_type                 type = ipu__carrier(o->w, onnx_op, out->type);
     if (type == IPU_N_TYPES) return false;
     Ipu__NodeProto *node = ipu__put(o->w, onnx_op, NULL, 0, ipu__give_as(o, 0, type));
     ipu__put_int(o->w, node, "dtype", ipu__onnx_type_number(type));
@@ -65,7 +65,7 @@ bool ipu__write_multinomial(ipu__wop *o)
     return true;
 }
 
-static ipu_value uniform(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, double low,
+static ipu_value uniform(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, double low,
                          double high)
 {
     const ipu_shape *shape  = &call->operand[2].shape;
@@ -74,7 +74,7 @@ static ipu_value uniform(ipu_builder *b, const ipu_kernel_call *call, const ipu_
     return ipu__emit1(b, "random_uniform", with, 3, in, 1);
 }
 
-void ipu__rewrite_random_bernoulli(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_random_bernoulli(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                    ipu_value *out)
 {
     ipu_value u = uniform(b, call, in, 0, 1);
@@ -82,7 +82,8 @@ void ipu__rewrite_random_bernoulli(ipu_builder *b, const ipu_kernel_call *call, 
                            call->operand[2].type);
 }
 
-void ipu__rewrite_random_int(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_random_int(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     double    low = (double)ipu__op_int(call, "low"), high = (double)ipu__op_int(call, "high");
     ipu_value u = uniform(b, call, in, low, high);

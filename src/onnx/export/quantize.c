@@ -117,7 +117,7 @@ bool ipu__write_qlinear_conv(ipu__wop *o)
 
 /* ---- there and back, in numbers of any width ---- */
 
-void ipu__rewrite_fake_quantize(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_fake_quantize(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                 ipu_value *out)
 {
     ipu_value x = in[0], scale = in[1], zero = in[2];

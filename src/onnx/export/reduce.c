@@ -70,11 +70,12 @@ bool ipu__write_argmax(ipu__wop *o) { return put_arg(o, "ArgMax"); }
 bool ipu__write_argmin(ipu__wop *o) { return put_arg(o, "ArgMin"); }
 
 /* Of a scalar, which ONNX does not take: itself. */
-#define ARG_OF_SCALAR(op)                                                                                    \
-    void ipu__rewrite_##op(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out) \
-    {                                                                                                        \
-        (void)in;                                                                                            \
-        out[0] = ipu_constant_value(b, IPU_INT32, call->operand[1].shape, 0);                                \
+#define ARG_OF_SCALAR(op)                                                                     \
+    void ipu__rewrite_##op(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, \
+                           ipu_value *out)                                                    \
+    {                                                                                         \
+        (void)in;                                                                             \
+        out[0] = ipu_constant_value(b, IPU_INT32, call->operand[1].shape, 0);                 \
     }
 ARG_OF_SCALAR(argmax)
 ARG_OF_SCALAR(argmin)
@@ -123,7 +124,7 @@ bool ipu__write_cumsum(ipu__wop *o)
 }
 
 /* In steps that reach twice as far each time. */
-void ipu__rewrite_cumprod(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_cumprod(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value x    = in[0];
     int       axis = (int)ipu__op_int(call, "axis"), rank = ipu_value_rank(x);

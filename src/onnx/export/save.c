@@ -46,7 +46,7 @@ typedef struct saving {
     const char      *folder; /* of external data that the message refers to; NULL: none */
     ipu__arena       arena;
     ipu__tensor_list tensors;
-    IPU_ARRAY(swap) swaps;
+    IPU__ARRAY(swap) swaps;
 } saving;
 
 /* The message without the tensor's data, which the caller puts in another way. */
@@ -138,10 +138,10 @@ static ipu_status refer(saving *s, Ipu__TensorProto *t, const char *location, si
 static ipu_status put_outside(saving *s, const char *path)
 {
     static const char zeros[ALIGN];
-    IPU_ARRAY(ipu__file_piece) pieces = {0};
-    size_t     at                     = 0;
-    ipu_status status                 = IPU_OK;
-    ipu__text  file                   = {0};
+    IPU__ARRAY(ipu__file_piece) pieces = {0};
+    size_t     at                      = 0;
+    ipu_status status                  = IPU_OK;
+    ipu__text  file                    = {0};
     ipu__text_add(&file, "%s.data", path);
     const char *location = !file.at ? "" : strrchr(file.at, '/') ? strrchr(file.at, '/') + 1 : file.at;
     for (size_t i = 0; i < s->tensors.n && status == IPU_OK; i++) {

@@ -5,7 +5,7 @@
 #include "onnx/export/export.h"
 #include "onnx/tensor.h"
 
-static const ipu_kernel_value *result(const ipu__wop *o) { return &o->call.operand[o->op->n_in]; }
+static const ipu__kernel_value *result(const ipu__wop *o) { return &o->call.operand[o->op->n_in]; }
 
 static const char *put_dims(ipu__wop *o, const ipu_shape *shape)
 {
@@ -103,7 +103,7 @@ bool ipu__write_concat(ipu__wop *o)
 
 /* ---- padding ---- */
 
-static bool has_inside(const ipu_kernel_call *call)
+static bool has_inside(const ipu__kernel_call *call)
 {
     size_t         n;
     const int64_t *inside = ipu__op_ints(call, "inside", &n);
@@ -131,7 +131,7 @@ bool ipu__write_pad(ipu__wop *o)
 }
 
 /* Between two elements: each gets a dimension of its own, which is padded and joined; then the sides. */
-void ipu__rewrite_pad(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_pad(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     size_t         n, n_sides;
     const int64_t *inside = ipu__op_ints(call, "inside", &n);
@@ -212,7 +212,7 @@ bool ipu__write_scatter_reduce(ipu__wop *o)
 }
 
 /* By comparison: what OneHot does with an index that is out of range is not the same everywhere. */
-void ipu__rewrite_one_hot(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__rewrite_one_hot(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_type  type  = call->operand[1].type;
     int64_t   depth = ipu__op_int(call, "depth");
@@ -240,13 +240,13 @@ static ipu_value places(ipu_builder *b, ipu_value start, int64_t size, int64_t e
     return ipu_add(b, ipu_arange(b, IPU_INT64, size, 0, 1), at);
 }
 
-static int axis_of(const ipu_kernel_call *call)
+static int axis_of(const ipu__kernel_call *call)
 {
     int axis = (int)ipu__op_int(call, "axis");
     return axis < 0 ? axis + call->operand[0].shape.rank : axis;
 }
 
-void ipu__rewrite_dynamic_slice(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_dynamic_slice(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                 ipu_value *out)
 {
     int     axis = axis_of(call);
@@ -254,7 +254,7 @@ void ipu__rewrite_dynamic_slice(ipu_builder *b, const ipu_kernel_call *call, con
     out[0] = ipu_gather(b, in[0], places(b, in[1], size, extent), axis);
 }
 
-void ipu__rewrite_dynamic_update_slice(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__rewrite_dynamic_update_slice(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                        ipu_value *out)
 {
     int       axis = axis_of(call);

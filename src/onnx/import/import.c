@@ -101,7 +101,7 @@ static ipu_value make_tensor(ipu__import *im, const Ipu__TensorProto *t, const c
     ipu_value v = im->status == IPU_OK ? initial_value(im, name, &a) : IPU_NO_VALUE;
     if (!is_view) ipu_array_free(&a);
     if (v.id == 0 || im->m->values.at[v.id].kind != IPU__VALUE_CONSTANT) return v;
-    made->type = (ipu_kernel_value){ipu_value_type(v), ipu_value_shape(v)};
+    made->type = (ipu__kernel_value){ipu_value_type(v), ipu_value_shape(v)};
     made->data = im->m->values.at[v.id].data;
     return v;
 }
@@ -489,7 +489,7 @@ typedef struct place {
     size_t          n_items, n_loops, n_guesses;
     double          n_claimed, n_made;
 } place;
-typedef IPU_ARRAY(place) place_list;
+typedef IPU__ARRAY(place) place_list;
 
 static place here(const ipu__import *im, size_t node)
 {

@@ -70,9 +70,9 @@ typedef struct ipu__import_guess {
 
 /* A tensor of the file as a constant or parameter. */
 typedef struct ipu__import_made {
-    uint32_t         id;   /* 0: the import went back behind it */
-    ipu_kernel_value type; /* of a constant that has `data` */
-    const void      *data;
+    uint32_t          id;   /* 0: the import went back behind it */
+    ipu__kernel_value type; /* of a constant that has `data` */
+    const void       *data;
 } ipu__import_made;
 
 typedef struct ipu__import {
@@ -89,14 +89,14 @@ typedef struct ipu__import {
     char                   *message; /* of the first error */
     bool                   *fixed;   /* by input of the file: a compile-time input */
     bool                    may_fix; /* others may become such */
-    IPU_ARRAY(ipu__import_input) inputs;
+    IPU__ARRAY(ipu__import_input) inputs;
     int      depth; /* of graphs within graphs and functions within functions */
     int64_t  most_emitted;
     int64_t  n_emitted; /* nodes so far: unrolled loops and functions are bounded */
     double   n_claimed; /* bytes of sparse tensors that the file does not hold */
     double   n_made;    /* bytes of constants that a few numbers ask for */
     ipu__map tensors;   /* of the file, by address, to indices in `made` */
-    IPU_ARRAY(ipu__import_made) made;
+    IPU__ARRAY(ipu__import_made) made;
     int64_t n_renamed; /* outputs that got a number, as their names were taken */
     int64_t turns;     /* of the loops around that are being unrolled, multiplied */
     size_t  n_bytes;   /* of the arena */
@@ -104,15 +104,15 @@ typedef struct ipu__import {
     /* Decisions, in the order they were made, and going back to one (known.c): the error ABORTED takes the import out of
      * nested graphs to a list of nodes that has the node of that tick, and goes on from it. */
     int64_t tick; /* nodes begun so far */
-    IPU_ARRAY(ipu__import_loop) loops;
-    IPU_ARRAY(ipu__import_guess) guesses;
-    IPU_ARRAY(const Ipu__NodeProto *) unrolled; /* whose turns decide shapes */
+    IPU__ARRAY(ipu__import_loop) loops;
+    IPU__ARRAY(ipu__import_guess) guesses;
+    IPU__ARRAY(const Ipu__NodeProto *) unrolled; /* whose turns decide shapes */
     bool    goes_back;
     int64_t back_to; /* tick */
     bool    is_free; /* what is done again does not count towards `most_emitted` */
     int     n_freed;
-    int64_t n_tried;          /* guesses looked at again */
-    IPU_ARRAY(uint32_t) seen; /* by value: the search that came across it last */
+    int64_t n_tried;           /* guesses looked at again */
+    IPU__ARRAY(uint32_t) seen; /* by value: the search that came across it last */
     uint32_t n_searches;
 } ipu__import;
 

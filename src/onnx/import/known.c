@@ -44,10 +44,10 @@ const void *ipu__known(ipu__node *n, ipu_value v)
 
 typedef struct search {
     ipu__import *im;
-    IPU_ARRAY(uint32_t) open;
-    IPU_ARRAY(uint32_t) inputs, loops; /* found: indices in those of `im` */
-    bool is_hopeless;                  /* something else was found */
-    bool failed;                       /* memory */
+    IPU__ARRAY(uint32_t) open;
+    IPU__ARRAY(uint32_t) inputs, loops; /* found: indices in those of `im` */
+    bool is_hopeless;                   /* something else was found */
+    bool failed;                        /* memory */
 } search;
 
 static void look_at(search *s, uint32_t id)
@@ -222,7 +222,7 @@ static void guess_again(ipu__node *n)
 /* ---- inputs that become known ---- */
 
 /* The arrays of all inputs of the file that were found. Those inputs are marked as fixed. False: memory. */
-typedef IPU_ARRAY(const ipu__import_input *) input_list;
+typedef IPU__ARRAY(const ipu__import_input *) input_list;
 
 static bool list_arrays(const search *s, input_list *out)
 {

@@ -207,7 +207,7 @@ static bool emit_turn(loop *l, const ipu__item *carried, int64_t known, ipu_valu
 
 /* ---- turn by turn ---- */
 
-typedef IPU_ARRAY(ipu_value) value_list;
+typedef IPU__ARRAY(ipu_value) value_list;
 
 /* Keeps what the turn gave. */
 static bool keep_turn(loop *l, value_list *kept)

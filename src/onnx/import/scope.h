@@ -6,9 +6,9 @@
 
 struct ipu__scope {
     ipu__map map; /* name to index in items */
-    IPU_ARRAY(ipu__item) items;
-    IPU_ARRAY(const char *) names; /* of the items; of the file */
-    ipu__scope *parent;            /* NULL: that of a file or of a function */
+    IPU__ARRAY(ipu__item) items;
+    IPU__ARRAY(const char *) names; /* of the items; of the file */
+    ipu__scope *parent;             /* NULL: that of a file or of a function */
 };
 
 void ipu__scope_fini(ipu__scope *s);

@@ -14,7 +14,7 @@ typedef struct windows {
     int64_t plane[N]; /* with padding on both sides */
 } windows;
 
-static ipu_status get_list(const ipu_kernel_call *call, const char *name, int64_t otherwise, int64_t least,
+static ipu_status get_list(const ipu__kernel_call *call, const char *name, int64_t otherwise, int64_t least,
                            int64_t out[N])
 {
     size_t         n;
@@ -31,7 +31,7 @@ static ipu_status get_list(const ipu_kernel_call *call, const char *name, int64_
 }
 
 /* `size`: of a plane without padding. */
-static ipu_status find_windows(const ipu_kernel_call *call, const int64_t *size, windows *w)
+static ipu_status find_windows(const ipu__kernel_call *call, const int64_t *size, windows *w)
 {
     IPU_TRY(get_list(call, "kernel", 1, 1, w->kernel));
     IPU_TRY(get_list(call, "strides", 1, 1, w->stride));
@@ -71,7 +71,7 @@ static ipu_value places_of(ipu_builder *b, const windows *w)
 
 /* ---- im2col ---- */
 
-static ipu_status im2col_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status im2col_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     windows w;
     IPU_TRY(ipu__op_want_rank(call, X, 3, IPU_MAX_RANK));
@@ -96,7 +96,7 @@ static ipu_value padded(ipu_builder *b, ipu_value x, const windows *w, int sign)
     return ipu_pad(b, x, pads, pads, IPU_PAD_CONSTANT, 0);
 }
 
-static void im2col_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void im2col_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_shape flat = call->operand[X].shape;
     windows   w;
@@ -110,7 +110,7 @@ static void im2col_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- col2im ---- */
 
-static ipu_status col2im_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status col2im_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t size[N];
     windows w;
@@ -130,7 +130,7 @@ static ipu_status col2im_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     return IPU_OK;
 }
 
-static void col2im_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void col2im_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     const ipu_shape *y    = &call->operand[1].shape;
     int              axis = y->rank - N;
@@ -151,7 +151,7 @@ static void col2im_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 #define WINDOWS                                                                                        \
     {.name     = "kernel",                                                                             \
@@ -178,7 +178,7 @@ static const char *const col2im_samples[] = {
     "float[12,6]; size=[7,5] kernel=[3,2] strides=[2,3] pads=[1,1] dilations=[2,3]", NULL};
 
 #define RECORD(op, text)                                                                              \
-    const ipu_op_def ipu__op_##op = {                                                                 \
+    const ipu__op_def ipu__op_##op = {                                                                \
         .kernel       = {.name = #op, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
         .n_in         = 1,                                                                            \
         .family       = "conv",                                                                       \

@@ -22,7 +22,7 @@
 
 /* ---- reading a call ---- */
 
-static ipu__conv_kind kind_of(const ipu_kernel_call *call)
+static ipu__conv_kind kind_of(const ipu__kernel_call *call)
 {
     if (call->def == &ipu__op_conv_input_grad.kernel) return IPU__CONV_INPUT_GRAD;
     return call->def == &ipu__op_conv_weight_grad.kernel ? IPU__CONV_WEIGHT_GRAD : IPU__CONV_FORWARD;
@@ -37,7 +37,7 @@ static const struct {
              [IPU__CONV_WEIGHT_GRAD] = {'x', 'y', "kernel"}};
 
 /* Element `i` of an attribute's list, for convolved dimension `d` of `rank`; `otherwise` if it is left out. */
-static int64_t list_at(const ipu_kernel_call *call, const char *name, int i, int64_t otherwise)
+static int64_t list_at(const ipu__kernel_call *call, const char *name, int i, int64_t otherwise)
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
@@ -58,7 +58,7 @@ static void take_shape(ipu__conv *c, char role, const ipu_shape *s)
 }
 
 /* All but y of a forward convolution, whose extents follow. */
-static ipu__conv read_call(const ipu_kernel_call *call)
+static ipu__conv read_call(const ipu__kernel_call *call)
 {
     ipu__conv_kind kind   = kind_of(call);
     const char    *extent = roles[kind].extent;
@@ -93,14 +93,14 @@ static int64_t extent_of_y(const ipu__conv *c, int d)
     return room < 0 ? 0 : room / c->stride[d] + 1;
 }
 
-ipu__conv ipu__conv_get(const ipu_kernel_call *call)
+ipu__conv ipu__conv_get(const ipu__kernel_call *call)
 {
     ipu__conv c = read_call(call);
     for (int d = 0; d < 3 && c.kind == IPU__CONV_FORWARD; d++) c.y[d] = extent_of_y(&c, d);
     return c;
 }
 
-double ipu__conv_work(const ipu_kernel_call *call)
+double ipu__conv_work(const ipu__kernel_call *call)
 {
     ipu__conv c = ipu__conv_get(call);
     return 2.0 * (double)(c.n * c.groups * c.in) * (double)c.out * (double)ipu__conv_volume(c.y)
@@ -108,7 +108,7 @@ double ipu__conv_work(const ipu_kernel_call *call)
 }
 
 /* The reference of the input's gradient goes through the larger side. */
-static double conv_ref_work(const ipu_kernel_call *call)
+static double conv_ref_work(const ipu__kernel_call *call)
 {
     ipu__conv c = ipu__conv_get(call);
     double    x = (double)ipu__conv_volume(c.x), y = (double)ipu__conv_volume(c.y);
@@ -120,7 +120,7 @@ static double conv_ref_work(const ipu_kernel_call *call)
 
 enum { MOST = 1 << 30 }; /* of a stride, padding, ...: products of two cannot overflow */
 
-static ipu_status check_list(const ipu_kernel_call *call, const char *name, int rank, int64_t least)
+static ipu_status check_list(const ipu__kernel_call *call, const char *name, int rank, int64_t least)
 {
     size_t         n;
     const int64_t *list  = ipu__op_ints(call, name, &n);
@@ -136,7 +136,7 @@ static ipu_status check_list(const ipu_kernel_call *call, const char *name, int 
     return IPU_OK;
 }
 
-static ipu_status check_attributes(const ipu_kernel_call *call, int rank)
+static ipu_status check_attributes(const ipu__kernel_call *call, int rank)
 {
     const char *extent = roles[kind_of(call)].extent;
     int64_t     groups = ipu__op_int(call, "groups");
@@ -154,7 +154,7 @@ static ipu_status check_attributes(const ipu_kernel_call *call, int rank)
 }
 
 /* Channels of operand `i` that `role` holds are whole groups. */
-static ipu_status check_channels(const ipu_kernel_call *call, int i, char role)
+static ipu_status check_channels(const ipu__kernel_call *call, int i, char role)
 {
     int64_t groups = ipu__op_int(call, "groups"), n = call->operand[i].shape.dim[role == 'w' ? 0 : 1];
     if (n % groups == 0) return IPU_OK;
@@ -163,7 +163,7 @@ static ipu_status check_channels(const ipu_kernel_call *call, int i, char role)
                      (long long)n, (long long)groups);
 }
 
-static ipu_status fail_channels(const ipu_kernel_call *call, int64_t first, int64_t second)
+static ipu_status fail_channels(const ipu__kernel_call *call, int64_t first, int64_t second)
 {
     return ipu__fail(IPU_INVALID, "%s: \"%s\" %s has %lld channels in a group, \"%s\" %s has %lld",
                      call->def->name, call->def->operands[0].name, ipu__shape_str(&call->operand[0].shape),
@@ -172,7 +172,7 @@ static ipu_status fail_channels(const ipu_kernel_call *call, int64_t first, int6
 }
 
 /* Channels that both operands have agree; so does the batch, which weight gradients see twice. */
-static ipu_status check_pair(const ipu_kernel_call *call)
+static ipu_status check_pair(const ipu__kernel_call *call)
 {
     const ipu_shape *a = &call->operand[0].shape, *b = &call->operand[1].shape;
     int64_t          groups = ipu__op_int(call, "groups");
@@ -189,7 +189,7 @@ static ipu_status check_pair(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-static ipu_status check_extents(const ipu_kernel_call *call, const ipu__conv *c)
+static ipu_status check_extents(const ipu__kernel_call *call, const ipu__conv *c)
 {
     for (int d = 3 - c->rank; d < 3; d++) {
         int64_t y = extent_of_y(c, d);
@@ -222,7 +222,7 @@ static void give_shape(const ipu__conv *c, ipu_shape *out)
     for (int i = 0; i < c->rank; i++) out->dim[2 + i] = from[3 - c->rank + i];
 }
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, 0));
     IPU_TRY(ipu__op_want_same_type(call, 0, 1));
@@ -247,7 +247,7 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static ipu_status conv_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status conv_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(infer(call, out));
     if (ipu__kernel_has(call, IPU__CONV_BIAS)) {
@@ -326,12 +326,12 @@ static const ipu_op_attribute weight_grad_attributes[] = {
     IPU__PARTIALS_ATTRIBUTE,
     {.name = "kernel", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "extents of the kernel"}};
 
-static const ipu_kernel_operand conv_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),
-                                                   IPU__EPILOGUE_INPUTS, IPU__OUTPUT("out")};
-static const ipu_kernel_operand input_grad_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("w"),
-                                                          IPU__OUTPUT("out")};
-static const ipu_kernel_operand weight_grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_y"),
-                                                          IPU__OUTPUT("out")};
+static const ipu__kernel_operand conv_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),
+                                                    IPU__EPILOGUE_INPUTS, IPU__OUTPUT("out")};
+static const ipu__kernel_operand input_grad_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("w"),
+                                                           IPU__OUTPUT("out")};
+static const ipu__kernel_operand weight_grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_y"),
+                                                           IPU__OUTPUT("out")};
 
 static const char *const conv_samples[] = {
     "float[32,5,13,13], float[12,5,5,5], float[12]; epilogue=\"relu a0; out t0\"",
@@ -506,7 +506,7 @@ static const ipu__cpu_impl weight_grad_implementations[] = {
     ONEDNN,
 };
 
-const ipu_op_def ipu__op_conv = {
+const ipu__op_def ipu__op_conv = {
     .kernel       = {.name            = "conv",
                      .operands        = conv_operands,
                      .n_operands      = IPU__COUNT(conv_operands),
@@ -529,7 +529,7 @@ const ipu_op_def ipu__op_conv = {
     .samples      = conv_samples,
 };
 
-const ipu_op_def ipu__op_conv_input_grad = {
+const ipu__op_def ipu__op_conv_input_grad = {
     .kernel       = {.name            = "conv_input_grad",
                      .operands        = input_grad_operands,
                      .n_operands      = IPU__COUNT(input_grad_operands),
@@ -552,7 +552,7 @@ const ipu_op_def ipu__op_conv_input_grad = {
     .samples      = input_grad_samples,
 };
 
-const ipu_op_def ipu__op_conv_weight_grad = {
+const ipu__op_def ipu__op_conv_weight_grad = {
     .kernel       = {.name            = "conv_weight_grad",
                      .operands        = weight_grad_operands,
                      .n_operands      = IPU__COUNT(weight_grad_operands),

@@ -21,10 +21,10 @@ typedef struct ipu__conv {
 } ipu__conv;
 
 /* The call, of any of the three ops, must have passed `check`. */
-ipu__conv ipu__conv_get(const ipu_kernel_call *call);
+ipu__conv ipu__conv_get(const ipu__kernel_call *call);
 
 /* Multiplications and additions. */
-double ipu__conv_work(const ipu_kernel_call *call);
+double ipu__conv_work(const ipu__kernel_call *call);
 
 static inline int64_t ipu__conv_volume(const int64_t dim[3]) { return dim[0] * dim[1] * dim[2]; }
 
@@ -41,10 +41,10 @@ static inline int64_t ipu__conv_volume(const int64_t dim[3]) { return dim[0] * d
 
 /* ---- ref.c ---- */
 
-void ipu__conv_ref(const ipu_kernel_call *call, void *const *operand);
+void ipu__conv_ref(const ipu__kernel_call *call, void *const *operand);
 
 /* ---- plan.c ---- */
 
-ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+ipu_status ipu__conv_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out);
 
 #endif

@@ -23,9 +23,9 @@ typedef struct conv_case {
 } conv_case;
 
 typedef struct bench {
-    ipu_attribute   with[5];
-    int64_t         size[3], kernel[3];
-    ipu_kernel_call forward, input_grad, weight_grad;
+    ipu_attribute    with[5];
+    int64_t          size[3], kernel[3];
+    ipu__kernel_call forward, input_grad, weight_grad;
 } bench;
 
 /* One case as each of the three kernels; `out` is inferred. */
@@ -36,31 +36,31 @@ static void make_bench(const conv_case *c, ipu_type type, bench *b)
         b->size[i]   = c->x.dim[2 + i];
         b->kernel[i] = c->w.dim[2 + i];
     }
-    b->with[0]                  = IPU__INTS("stride", c->stride, rank);
-    b->with[1]                  = IPU__INTS("padding", c->padding, 2 * rank);
-    b->with[2]                  = IPU__INTS("dilation", c->dilation, rank);
-    b->with[3]                  = IPU_INT_ATTRIBUTE("groups", c->groups);
-    const ipu_kernel_value none = {IPU_FLOAT, IPU_SHAPE(0)};
-    b->forward                  = (ipu_kernel_call){.def          = &ipu__op_conv.kernel,
-                                                    .attributes   = b->with,
-                                                    .n_attributes = 4,
-                                                    .n_operands   = ipu__op_conv.kernel.n_operands};
+    b->with[0]                   = IPU__INTS("stride", c->stride, rank);
+    b->with[1]                   = IPU__INTS("padding", c->padding, 2 * rank);
+    b->with[2]                   = IPU__INTS("dilation", c->dilation, rank);
+    b->with[3]                   = IPU_INT_ATTRIBUTE("groups", c->groups);
+    const ipu__kernel_value none = {IPU_FLOAT, IPU_SHAPE(0)};
+    b->forward                   = (ipu__kernel_call){.def          = &ipu__op_conv.kernel,
+                                                      .attributes   = b->with,
+                                                      .n_attributes = 4,
+                                                      .n_operands   = ipu__op_conv.kernel.n_operands};
     for (int i = 0; i < b->forward.n_operands; i++) b->forward.operand[i] = none;
-    b->forward.operand[IPU__CONV_X] = (ipu_kernel_value){type, c->x};
-    b->forward.operand[IPU__CONV_W] = (ipu_kernel_value){type, c->w};
+    b->forward.operand[IPU__CONV_X] = (ipu__kernel_value){type, c->x};
+    b->forward.operand[IPU__CONV_W] = (ipu__kernel_value){type, c->w};
     assert_int_equal(ipu__op_conv.infer(&b->forward, &b->forward.operand[IPU__CONV_OUT]), IPU_OK);
-    ipu_kernel_value y = b->forward.operand[IPU__CONV_OUT];
-    b->input_grad      = (ipu_kernel_call){.def          = &ipu__op_conv_input_grad.kernel,
-                                           .n_attributes = 5,
-                                           .n_operands   = 3,
-                                           .operand      = {y, {type, c->w}, {type, c->x}}};
-    b->weight_grad     = (ipu_kernel_call){.def          = &ipu__op_conv_weight_grad.kernel,
-                                           .n_attributes = 5,
-                                           .n_operands   = 3,
-                                           .operand      = {{type, c->x}, y, {type, c->w}}};
+    ipu__kernel_value y = b->forward.operand[IPU__CONV_OUT];
+    b->input_grad       = (ipu__kernel_call){.def          = &ipu__op_conv_input_grad.kernel,
+                                             .n_attributes = 5,
+                                             .n_operands   = 3,
+                                             .operand      = {y, {type, c->w}, {type, c->x}}};
+    b->weight_grad      = (ipu__kernel_call){.def          = &ipu__op_conv_weight_grad.kernel,
+                                             .n_attributes = 5,
+                                             .n_operands   = 3,
+                                             .operand      = {{type, c->x}, y, {type, c->w}}};
 }
 
-static void check_and_run(bench *b, ipu_kernel_call *call, void *const *operand)
+static void check_and_run(bench *b, ipu__kernel_call *call, void *const *operand)
 {
     b->with[4]       = call == &b->input_grad ? IPU__INTS("size", b->size, b->with[0].n_ints)
                                               : IPU__INTS("kernel", b->kernel, b->with[0].n_ints);
@@ -173,7 +173,7 @@ static void gradients_are_adjoints(void **unused)
 
 /* ---- implementations ---- */
 
-static const char *chosen(const ipu_kernel_call *call, unsigned features)
+static const char *chosen(const ipu__kernel_call *call, unsigned features)
 {
     ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
     for (int i = 0; i < all.n; i++)
@@ -216,7 +216,7 @@ static void implementations_go_by_shape_and_cpu(void **unused)
     assert_string_equal(chosen(&b.forward, IPU__SIMD_AVX512), "lanes");
 }
 
-static void run_parts(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *const *operand,
+static void run_parts(const ipu__kernel_call *call, const ipu__cpu_impl *impl, void *const *operand,
                       int n_parts)
 {
     void  *state   = NULL;
@@ -232,7 +232,7 @@ static void run_parts(const ipu_kernel_call *call, const ipu__cpu_impl *impl, vo
 
 /* Implementations that do without libraries, whose kernels add in an order that depends on their sizes. "lanes" adds
  * gradients of weights up by parts. */
-static void check_parts(bench *b, ipu_kernel_call *call)
+static void check_parts(bench *b, ipu__kernel_call *call)
 {
     void *operand[IPU__MAX_OPERANDS] = {0}, *first;
     int   out                        = call->n_operands - 1;
@@ -288,7 +288,7 @@ static void own_loops_give_the_same_bits_in_any_number_of_parts(void **unused)
 
 static void refuse(bench *b, const char *message)
 {
-    ipu_kernel_value out;
+    ipu__kernel_value out;
     b->forward.attributes = b->with;
     assert_int_equal(ipu__op_conv.infer(&b->forward, &out), IPU_INVALID);
     assert_string_equal(ipu_message(), message);
@@ -325,18 +325,18 @@ static void calls_that_make_no_sense_are_refused(void **unused)
 
 /* ---- prices ---- */
 
-static ipu_kernel_plan plan_with(const conv_case *c, ipu_type type, int kind, int64_t n_tiles,
-                                 const char *partials)
+static ipu__kernel_plan plan_with(const conv_case *c, ipu_type type, int kind, int64_t n_tiles,
+                                  const char *partials)
 {
-    ipu_target      target;
-    ipu_kernel_plan plan;
-    bench           b;
+    ipu_target       target;
+    ipu__kernel_plan plan;
+    bench            b;
     assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
     if (n_tiles) assert_int_equal(ipu_target_limit_tiles(&target, n_tiles), IPU_OK);
     make_bench(c, type, &b);
-    ipu_kernel_call *call = kind == 0 ? &b.forward : kind == 1 ? &b.input_grad : &b.weight_grad;
-    b.with[4]             = kind == 1 ? IPU__INTS("size", b.size, 2) : IPU__INTS("kernel", b.kernel, 2);
-    ipu_attribute with[8] = {IPU_TEXT_ATTRIBUTE("partials", partials)};
+    ipu__kernel_call *call = kind == 0 ? &b.forward : kind == 1 ? &b.input_grad : &b.weight_grad;
+    b.with[4]              = kind == 1 ? IPU__INTS("size", b.size, 2) : IPU__INTS("kernel", b.kernel, 2);
+    ipu_attribute with[8]  = {IPU_TEXT_ATTRIBUTE("partials", partials)};
     memcpy(with + 1, b.with, call->n_attributes * sizeof *with);
     call->attributes = with;
     call->n_attributes++;
@@ -344,7 +344,7 @@ static ipu_kernel_plan plan_with(const conv_case *c, ipu_type type, int kind, in
     return plan;
 }
 
-static ipu_kernel_plan plan_of(const conv_case *c, ipu_type type, int kind, int64_t n_tiles)
+static ipu__kernel_plan plan_of(const conv_case *c, ipu_type type, int kind, int64_t n_tiles)
 {
     return plan_with(c, type, kind, n_tiles, "float");
 }
@@ -352,8 +352,8 @@ static ipu_kernel_plan plan_of(const conv_case *c, ipu_type type, int kind, int6
 static void a_convolution_of_1x1_costs_what_the_product_does(void **unused)
 {
     (void)unused;
-    const conv_case c    = {IPU_SHAPE(1, 64, 8, 12), IPU_SHAPE(32, 64, 1, 1), {1, 1}, {0}, {1, 1}, 1};
-    ipu_kernel_plan plan = plan_of(&c, IPU_FLOAT, 0, 1);
+    const conv_case  c    = {IPU_SHAPE(1, 64, 8, 12), IPU_SHAPE(32, 64, 1, 1), {1, 1}, {0}, {1, 1}, 1};
+    ipu__kernel_plan plan = plan_of(&c, IPU_FLOAT, 0, 1);
     assert_int_equal(plan.cycles,
                      17787); /* the vector of matmul_test: 96 positions, 64 inputs, 32 channels */
     assert_int_equal(plan.n_tiles, 1);
@@ -366,7 +366,7 @@ static void more_tiles_cost_fewer_cycles_and_more_exchange(void **unused)
     (void)unused;
     const conv_case c = {IPU_SHAPE(16, 64, 32, 32), IPU_SHAPE(64, 64, 3, 3), {1, 1}, {1, 1, 1, 1}, {1, 1}, 1};
     for (int kind = 0; kind < 3; kind++) {
-        ipu_kernel_plan one = plan_of(&c, IPU_HALF, kind, 1), all = plan_of(&c, IPU_HALF, kind, 0);
+        ipu__kernel_plan one = plan_of(&c, IPU_HALF, kind, 1), all = plan_of(&c, IPU_HALF, kind, 0);
         assert_true(all.n_tiles > 1000 && all.n_tiles <= 1472);
         assert_true(all.cycles * 400 < one.cycles);
         assert_true(one.bytes_received == 0 && all.bytes_received > 0 && all.bytes_sent > 0);
@@ -380,8 +380,8 @@ static void half_partials_are_cheaper_and_smaller(void **unused)
     (void)unused;
     const conv_case c = {IPU_SHAPE(16, 64, 32, 32), IPU_SHAPE(64, 64, 3, 3), {1, 1}, {1, 1, 1, 1}, {1, 1}, 1};
     for (int kind = 0; kind < 3; kind++) {
-        ipu_kernel_plan wide = plan_of(&c, IPU_HALF, kind, 0);
-        ipu_kernel_plan half = plan_with(&c, IPU_HALF, kind, 0, "half");
+        ipu__kernel_plan wide = plan_of(&c, IPU_HALF, kind, 0);
+        ipu__kernel_plan half = plan_with(&c, IPU_HALF, kind, 0, "half");
         assert_true(half.cycles < 0.75 * (double)wide.cycles);
         /* floats have no half partials */
         assert_int_equal(plan_of(&c, IPU_FLOAT, kind, 0).cycles,

@@ -77,19 +77,19 @@ enum { X, W, BIAS };
 /* The call of conv_input_grad it is. Padding that the output's extra rows would not leave room for is taken
  * from the padding's end, so that the extents of both ways agree. */
 typedef struct inner {
-    int64_t         size[3], padding[6];
-    ipu_attribute   with[5];
-    ipu_kernel_call call;
+    int64_t          size[3], padding[6];
+    ipu_attribute    with[5];
+    ipu__kernel_call call;
 } inner;
 
-static int64_t at_or(const ipu_kernel_call *call, const char *name, int i, int64_t otherwise)
+static int64_t at_or(const ipu__kernel_call *call, const char *name, int i, int64_t otherwise)
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
     return (size_t)i < n ? list[i] : otherwise;
 }
 
-static ipu_status check_output_padding(const ipu_kernel_call *call, int rank)
+static ipu_status check_output_padding(const ipu__kernel_call *call, int rank)
 {
     size_t         n;
     const int64_t *extra = ipu__op_ints(call, "output_padding", &n);
@@ -109,7 +109,7 @@ static ipu_status check_output_padding(const ipu_kernel_call *call, int rank)
     return IPU_OK;
 }
 
-static ipu_status get_inner(const ipu_kernel_call *call, inner *in)
+static ipu_status get_inner(const ipu__kernel_call *call, inner *in)
 {
     const ipu_shape *x = &call->operand[X].shape, *w = &call->operand[W].shape;
     IPU_TRY(ipu__op_want_rank(call, X, 3, 5));
@@ -138,15 +138,15 @@ static ipu_status get_inner(const ipu_kernel_call *call, inner *in)
         const ipu_attribute *a = &call->attributes[i];
         if (strcmp(a->name, "padding") != 0 && strcmp(a->name, "output_padding") != 0) in->with[n++] = *a;
     }
-    in->call = (ipu_kernel_call){.def          = &ipu__op_conv_input_grad.kernel,
-                                 .attributes   = in->with,
-                                 .n_attributes = n,
-                                 .n_operands   = 2,
-                                 .operand      = {call->operand[X], call->operand[W]}};
+    in->call = (ipu__kernel_call){.def          = &ipu__op_conv_input_grad.kernel,
+                                  .attributes   = in->with,
+                                  .n_attributes = n,
+                                  .n_operands   = 2,
+                                  .operand      = {call->operand[X], call->operand[W]}};
     return IPU_OK;
 }
 
-static ipu_status transpose_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status transpose_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     inner in;
     IPU_TRY(get_inner(call, &in));
@@ -156,7 +156,7 @@ static ipu_status transpose_infer(const ipu_kernel_call *call, ipu_kernel_value 
     return ipu__op_want_shape(call, BIAS, &IPU_SHAPE(out->shape.dim[1]));
 }
 
-static void transpose_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void transpose_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     inner inside;
@@ -169,8 +169,8 @@ static void transpose_compose(ipu_builder *b, const ipu_kernel_call *call, const
     out[0]          = ipu_add(b, out[0], ipu_reshape(b, in[BIAS], shape));
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),
-                                              IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),
+                                               IPU__OUTPUT("out")};
 
 static const ipu_op_attribute attributes[] = {
     {.name = "stride", .kind = IPU_ATTRIBUTE_INTS, .meaning = "one per convolved dimension; none: 1"},
@@ -190,7 +190,7 @@ static const char *const samples[] = {
     NULL,
 };
 
-const ipu_op_def ipu__op_conv_transpose = {
+const ipu__op_def ipu__op_conv_transpose = {
     .kernel       = {.name       = "conv_transpose",
                      .operands   = operands,
                      .n_operands = IPU__COUNT(operands),

@@ -48,7 +48,7 @@ static int64_t count_floats(const ipu__columns *s, const ipu__conv_part *p)
     return get_room(s, p).n; /* what follows is the epilogue's */
 }
 
-static ipu_status make_blocks(const ipu_kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
+static ipu_status make_blocks(const ipu__kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
                               ipu__xsmm_blocks *x)
 {
     bool    direct = s->is_product && p->is_direct;
@@ -170,7 +170,7 @@ static void run_images(job *j, const char *x, int64_t n_images, float *planes)
                                                             ipu__conv_least(j->x->n - c, j->x->nb));
 }
 
-ipu_status ipu__conv_forward_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_forward_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                  void *scratch, int index, int n_parts)
 {
     const ipu__conv_gemm *s = prepared;

@@ -40,7 +40,7 @@ static ipu__conv_room get_room(const ipu__columns *s, const ipu__conv_part *p)
 static int64_t count_floats(const ipu__columns *s, const ipu__conv_part *p) { return get_room(s, p).n; }
 
 /* w lies transposed, as kernels can take it; converted blocks of it too. */
-static ipu_status make_blocks(const ipu_kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
+static ipu_status make_blocks(const ipu__kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
                               ipu__xsmm_blocks *x)
 {
     (void)call;
@@ -110,7 +110,7 @@ static void run_images(job *j, char *dx, int64_t n_images, float *planes)
         ipu__columns_unstage(s, planes + i * j->image_step, channels, dx + i * step * j->bytes);
 }
 
-ipu_status ipu__conv_input_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_input_grad_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                     void *scratch, int index, int n_parts)
 {
     const ipu__conv_gemm *s = prepared;

@@ -191,7 +191,7 @@ static ipu_status get_unit(ipu_type type, bool half_partials, const ipu_target *
     return ipu__op_constant(target, "compute_set_launch_cycles", &u->launch_cycles);
 }
 
-ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+ipu_status ipu__conv_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__conv c    = ipu__conv_get(call);
     ipu_type  type = call->operand[0].type;
@@ -202,10 +202,10 @@ ipu_status ipu__conv_plan(const ipu_kernel_call *call, const ipu_target *target,
     p.element_bytes = (double)ipu_type_size(type);
     IPU_TRY(get_unit(type, ipu__partials_are_half(call), target, &u));
     IPU_TRY(ipu__op_constant(target, "exchange_receive_bytes_per_cycle", &p.receive_bytes_per_cycle));
-    *out = (ipu_kernel_plan){.basis = u.has_amp
-                                        ? "PopLibs' estimates of AMP 1x1, nx1 and HMAC vertices and of "
-                                          "reductions; one IPU, no serial split"
-                                        : "our default: 14 worker cycles for a product and its addition"};
+    *out = (ipu__kernel_plan){.basis = u.has_amp
+                                         ? "PopLibs' estimates of AMP 1x1, nx1 and HMAC vertices and of "
+                                           "reductions; one IPU, no serial split"
+                                         : "our default: 14 worker cycles for a product and its addition"};
     if (p.groups * p.positions * p.channels == 0) return IPU_OK;
     search(&u, &p, &best);
     if (u.has_amp && ipu__amp_narrow(&u.amp, &u.amp)) search(&u, &p, &best);

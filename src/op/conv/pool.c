@@ -23,7 +23,7 @@ enum { GRAD_X, GRAD_DY, GRAD_AT, DW, DBIAS }; /* of conv_max_pool_weight_grad */
 
 static const char *const conv_names[] = {"stride", "padding", "dilation", "groups", "partials"};
 
-static size_t take_attributes(const ipu_kernel_call *call, const char *const *names, size_t n_names,
+static size_t take_attributes(const ipu__kernel_call *call, const char *const *names, size_t n_names,
                               ipu_attribute *to)
 {
     size_t n = 0;
@@ -34,16 +34,16 @@ static size_t take_attributes(const ipu_kernel_call *call, const char *const *na
     return n;
 }
 
-static ipu_kernel_call call_of(const ipu_op_def *op, const ipu_attribute *with, size_t n)
+static ipu__kernel_call call_of(const ipu__op_def *op, const ipu_attribute *with, size_t n)
 {
-    ipu_kernel_call call = {
+    ipu__kernel_call call = {
         .def = &op->kernel, .attributes = with, .n_attributes = n, .n_operands = op->kernel.n_operands};
-    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     return call;
 }
 
 /* With inputs, but without what lies between them and results. */
-static void make_forward(const ipu_kernel_call *call, ipu__conv_pool_calls *out)
+static void make_forward(const ipu__kernel_call *call, ipu__conv_pool_calls *out)
 {
     const ipu_attribute *window = ipu__attribute_find(call, "window");
     size_t n = take_attributes(call, conv_names, IPU__COUNT(conv_names), out->conv_with), n_pool = 0;
@@ -58,7 +58,7 @@ static void make_forward(const ipu_kernel_call *call, ipu__conv_pool_calls *out)
     for (int i = 0; i < 3; i++) out->conv.operand[i] = call->operand[i];
 }
 
-static void make_grad(const ipu_kernel_call *call, ipu__conv_pool_calls *out)
+static void make_grad(const ipu__kernel_call *call, ipu__conv_pool_calls *out)
 {
     static const char *const kernel[] = {"kernel"}, *const size[] = {"size"};
     size_t n = take_attributes(call, conv_names, IPU__COUNT(conv_names), out->conv_with);
@@ -72,18 +72,18 @@ static void make_grad(const ipu_kernel_call *call, ipu__conv_pool_calls *out)
 }
 
 /* Asks the record of `part` for its outputs. */
-static ipu_status infer_part(ipu_kernel_call *part)
+static ipu_status infer_part(ipu__kernel_call *part)
 {
-    const ipu_op_def *op = ipu__op_of(part->def);
-    ipu_kernel_value  out[2];
-    ipu_kernel_call   asked = *part;
-    asked.n_operands        = op->n_in;
+    const ipu__op_def *op = ipu__op_of(part->def);
+    ipu__kernel_value  out[2];
+    ipu__kernel_call   asked = *part;
+    asked.n_operands         = op->n_in;
     IPU_TRY(op->infer(&asked, out));
     memcpy(part->operand + op->n_in, out, (size_t)ipu__op_n_out(op) * sizeof *out);
     return IPU_OK;
 }
 
-static ipu_status infer_parts(const ipu_kernel_call *call, ipu__conv_pool_calls *out)
+static ipu_status infer_parts(const ipu__kernel_call *call, ipu__conv_pool_calls *out)
 {
     if (ipu__conv_pool_is_grad(call)) {
         make_grad(call, out);
@@ -97,20 +97,20 @@ static ipu_status infer_parts(const ipu_kernel_call *call, ipu__conv_pool_calls 
     return infer_part(&out->pool);
 }
 
-void ipu__conv_pool_split(const ipu_kernel_call *call, int64_t n, ipu__conv_pool_calls *out)
+void ipu__conv_pool_split(const ipu__kernel_call *call, int64_t n, ipu__conv_pool_calls *out)
 {
-    ipu_kernel_call fewer         = *call;
+    ipu__kernel_call fewer        = *call;
     fewer.operand[0].shape.dim[0] = n;
     if (ipu__conv_pool_is_grad(call))
         for (int i = GRAD_DY; i <= GRAD_AT; i++) fewer.operand[i].shape.dim[0] = n;
     ipu_status status = infer_parts(&fewer, out);
-    IPU_ASSERT(status == IPU_OK);
+    IPU__ASSERT(status == IPU_OK);
     (void)status;
 }
 
 /* ---- infer ---- */
 
-static ipu_status check_flag(const ipu_kernel_call *call, const char *name)
+static ipu_status check_flag(const ipu__kernel_call *call, const char *name)
 {
     int64_t value = ipu__op_int(call, name);
     if (value == 0 || value == 1) return IPU_OK;
@@ -118,7 +118,7 @@ static ipu_status check_flag(const ipu_kernel_call *call, const char *name)
                      (long long)value);
 }
 
-static ipu_status forward_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status forward_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu__conv_pool_calls parts;
     IPU_TRY(check_flag(call, "relu"));
@@ -130,7 +130,7 @@ static ipu_status forward_infer(const ipu_kernel_call *call, ipu_kernel_value *o
     return IPU_OK;
 }
 
-static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu__conv_pool_calls parts;
     int64_t              bias = ipu__op_int(call, "bias");
@@ -173,7 +173,7 @@ static int64_t source(const ipu__conv *c, const int64_t y[3], const int64_t k[3]
 }
 
 /* Output y of channel o of image n: not rounded, as which one is largest would depend on that. */
-static double convolve(const ipu_kernel_call *call, const ipu__conv *c, void *const *operand, int64_t n,
+static double convolve(const ipu__kernel_call *call, const ipu__conv *c, void *const *operand, int64_t n,
                        int64_t o, const int64_t y[3])
 {
     ipu_type type     = call->operand[X].type;
@@ -195,7 +195,7 @@ typedef struct pooled {
     int64_t window[3], y[3];
 } pooled;
 
-static pooled get_pooled(const ipu_kernel_call *call, const ipu__conv *c)
+static pooled get_pooled(const ipu__kernel_call *call, const ipu__conv *c)
 {
     size_t         n;
     const int64_t *window = ipu__op_ints(call, "window", &n);
@@ -207,7 +207,7 @@ static pooled get_pooled(const ipu_kernel_call *call, const ipu__conv *c)
     return p;
 }
 
-static void forward_ref(const ipu_kernel_call *call, void *const *operand)
+static void forward_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__conv c      = ipu__conv_get(call);
     pooled    p      = get_pooled(call, &c);
@@ -241,7 +241,7 @@ static int64_t plane_of(const ipu_shape *shape)
     return n;
 }
 
-static double weight_of(const ipu_kernel_call *call, const ipu__conv *c, void *const *operand, int64_t o,
+static double weight_of(const ipu__kernel_call *call, const ipu__conv *c, void *const *operand, int64_t o,
                         int64_t i, const int64_t k[3])
 {
     ipu_type       type     = call->operand[GRAD_X].type;
@@ -263,7 +263,7 @@ static double weight_of(const ipu_kernel_call *call, const ipu__conv *c, void *c
     return sum;
 }
 
-static double bias_of(const ipu_kernel_call *call, const ipu__conv *c, void *const *operand, int64_t o)
+static double bias_of(const ipu__kernel_call *call, const ipu__conv *c, void *const *operand, int64_t o)
 {
     const int32_t *at      = operand[GRAD_AT];
     int64_t        n_small = plane_of(&call->operand[GRAD_DY].shape);
@@ -277,7 +277,7 @@ static double bias_of(const ipu_kernel_call *call, const ipu__conv *c, void *con
     return sum;
 }
 
-static void grad_ref(const ipu_kernel_call *call, void *const *operand)
+static void grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__conv_pool_calls parts;
     ipu_type             type = call->operand[GRAD_X].type;
@@ -297,7 +297,7 @@ static void grad_ref(const ipu_kernel_call *call, void *const *operand)
 /* ---- as other ops ---- */
 
 /* In float, so that what is largest is found before it is rounded. */
-static void forward_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void forward_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu__conv_pool_calls parts;
     ipu__conv_pool_split(call, call->operand[X].shape.dim[0], &parts);
@@ -318,7 +318,7 @@ static void forward_compose(ipu_builder *b, const ipu_kernel_call *call, const i
 }
 
 /* Elements that fall together are summed up in float before they are rounded. */
-static void grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void grad_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu__conv_pool_calls parts;
     ipu_type             type = call->operand[GRAD_X].type, sums = type == IPU_DOUBLE ? type : IPU_FLOAT;
@@ -336,17 +336,17 @@ static void grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 
 /* ---- pricing: that of the parts ---- */
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
     ipu__conv_pool_calls parts;
     ipu__conv_pool_split(call, call->operand[0].shape.dim[0], &parts);
     return parts.conv.def->work(&parts.conv) + parts.pool.def->work(&parts.pool);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__conv_pool_calls parts;
-    ipu_kernel_plan      pool;
+    ipu__kernel_plan     pool;
     ipu__conv_pool_split(call, call->operand[0].shape.dim[0], &parts);
     IPU_TRY(parts.conv.def->plan(&parts.conv, target, out));
     IPU_TRY(parts.pool.def->plan(&parts.pool, target, &pool));
@@ -384,10 +384,10 @@ static const ipu_op_attribute grad_attributes[] = {
      .meaning =
          "0: its gradient is not wanted, so that it has shape [0]; 2: it is float where d_y has less"}};
 
-static const ipu_kernel_operand forward_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"),
-                                                      IPU__OUTPUT("y"), IPU__OUTPUT("indices")};
-static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_y"), IPU__INPUT("indices"),
-                                                   IPU__OUTPUT("d_w"), IPU__OUTPUT("d_bias")};
+static const ipu__kernel_operand forward_operands[] = {
+    IPU__INPUT("x"), IPU__INPUT("w"), IPU__OPTIONAL("bias"), IPU__OUTPUT("y"), IPU__OUTPUT("indices")};
+static const ipu__kernel_operand grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_y"), IPU__INPUT("indices"),
+                                                    IPU__OUTPUT("d_w"), IPU__OUTPUT("d_bias")};
 
 static const char *const forward_samples[] = {
     "float[16,1,10,12], float[5,1,3,3], float[5]; window=[2,2] relu=1 mask=1",
@@ -438,7 +438,7 @@ static const char *const grad_samples[] = {
 static const ipu__cpu_impl forward_implementations[] = {IPU__WIDE, DIRECT, PIECES};
 static const ipu__cpu_impl grad_implementations[]    = {IPU__WIDE, DIRECT, PIECES};
 
-const ipu_op_def ipu__op_conv_max_pool = {
+const ipu__op_def ipu__op_conv_max_pool = {
     .kernel       = {.name            = "conv_max_pool",
                      .operands        = forward_operands,
                      .n_operands      = IPU__COUNT(forward_operands),
@@ -459,7 +459,7 @@ const ipu_op_def ipu__op_conv_max_pool = {
     .samples      = forward_samples,
 };
 
-const ipu_op_def ipu__op_conv_max_pool_weight_grad = {
+const ipu__op_def ipu__op_conv_max_pool_weight_grad = {
     .kernel       = {.name            = "conv_max_pool_weight_grad",
                      .operands        = grad_operands,
                      .n_operands      = IPU__COUNT(grad_operands),

@@ -25,26 +25,26 @@ enum { IPU__CONV_POOL_WITH = 8 }; /* most attributes of a part */
 /* The ops that a call stands for: conv and max_pool, or pool_scatter and conv_weight_grad. The intermediate
  * is conv's operand OUT, and scatter's. Contains pointers to itself, so it must not be moved. */
 typedef struct ipu__conv_pool_calls {
-    ipu_kernel_call conv, pool;
-    ipu_attribute   conv_with[IPU__CONV_POOL_WITH], pool_with[IPU__CONV_POOL_WITH];
+    ipu__kernel_call conv, pool;
+    ipu_attribute    conv_with[IPU__CONV_POOL_WITH], pool_with[IPU__CONV_POOL_WITH];
 } ipu__conv_pool_calls;
 
 /* For `n` images of a call that has passed `check`. */
-void ipu__conv_pool_split(const ipu_kernel_call *call, int64_t n, ipu__conv_pool_calls *out);
+void ipu__conv_pool_split(const ipu__kernel_call *call, int64_t n, ipu__conv_pool_calls *out);
 
-static inline bool ipu__conv_pool_is_grad(const ipu_kernel_call *call)
+static inline bool ipu__conv_pool_is_grad(const ipu__kernel_call *call)
 {
     return call->def == &ipu__op_conv_max_pool_weight_grad.kernel;
 }
 
 /* ---- pool_pieces.c: both ops ---- */
 
-bool               ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__conv_pool_pieces_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__conv_pool_pieces_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__conv_pool_pieces_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__conv_pool_pieces_release(void *prepared);
-ipu_status ipu__conv_pool_pieces_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+bool ipu__conv_pool_pieces_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__conv_pool_pieces_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__conv_pool_pieces_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__conv_pool_pieces_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__conv_pool_pieces_release(void *prepared);
+ipu_status ipu__conv_pool_pieces_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int part, int n_parts);
 
 /* ---- pool_direct.c: both ops, for few channels of x and windows of 2 x 2 ---- */
@@ -77,13 +77,13 @@ typedef struct ipu__conv_pool_loops {
 
 IPU__SIMD_DECLARE(extern const ipu__conv_pool_loops, ipu__conv_pool_loops_at)
 
-bool               ipu__conv_pool_direct_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__conv_pool_direct_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__conv_pool_direct_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__conv_pool_direct_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__conv_pool_direct_release(void *prepared);
-ipu_status   ipu__conv_pool_direct_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+bool ipu__conv_pool_direct_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__conv_pool_direct_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__conv_pool_direct_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__conv_pool_direct_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__conv_pool_direct_release(void *prepared);
+ipu_status   ipu__conv_pool_direct_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                        void *scratch, int part, int n_parts);
-ipu_interval ipu__conv_pool_direct_writes(const ipu_kernel_call *call, int operand, int part, int n_parts);
+ipu_interval ipu__conv_pool_direct_writes(const ipu__kernel_call *call, int operand, int part, int n_parts);
 
 #endif

@@ -1,7 +1,7 @@
 /* conv_max_pool and the gradient of its weights in registers: the convolution's result is never in memory.
  *
- * Vectors hold sixteen images (IPU_LAYOUT_LANES), or sixteen channels of the result if there are as many
- * (IPU_LAYOUT_BLOCKED). Either way pooled values are [group][vector][row][column][16], of which parts get
+ * Vectors hold sixteen images (IPU__LAYOUT_LANES), or sixteen channels of the result if there are as many
+ * (IPU__LAYOUT_BLOCKED). Either way pooled values are [group][vector][row][column][16], of which parts get
  * stretches of rows (lanes.h); plain operands are converted, a group at a time. Gradients are summed within
  * each part, and the last part to finish adds them up.
  */
@@ -38,17 +38,17 @@ typedef struct state {
 /* ---- what fits ---- */
 
 /* Operands: x, pooled values, indices. */
-static int operand_of_z(const ipu_kernel_call *call)
+static int operand_of_z(const ipu__kernel_call *call)
 {
     return ipu__conv_pool_is_grad(call) ? (int)IPU__CONV_POOL_GRAD_DY : (int)IPU__CONV_POOL_Y;
 }
 
-static int operand_of_at(const ipu_kernel_call *call)
+static int operand_of_at(const ipu__kernel_call *call)
 {
     return ipu__conv_pool_is_grad(call) ? (int)IPU__CONV_POOL_GRAD_INDICES : (int)IPU__CONV_POOL_INDICES;
 }
 
-static plan plan_of(const ipu_kernel_call *call)
+static plan plan_of(const ipu__kernel_call *call)
 {
     ipu__conv_pool_calls calls;
     ipu__conv_pool_split(call, call->operand[0].shape.dim[0], &calls);
@@ -86,7 +86,7 @@ static int64_t x_floats(const plan *p)
 }
 static int64_t z_floats(const plan *p) { return p->n_vectors * p->rows * p->columns * IPU__LANES; }
 
-bool ipu__conv_pool_direct_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_pool_direct_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     if (call->operand[0].type != IPU_FLOAT || call->operand[0].shape.rank != 4) return false;
@@ -105,21 +105,21 @@ bool ipu__conv_pool_direct_fits(const ipu_kernel_call *call, const void *machine
     return (c->k[2] == 3 || c->k[2] == 5) && window[0] == 2 && window[1] == 2;
 }
 
-ipu_kernel_layouts ipu__conv_pool_direct_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__conv_pool_direct_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
     plan           p     = plan_of(call);
-    const unsigned plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    unsigned       own   = IPU_LAYOUT_BIT(p.s.blocked ? IPU_LAYOUT_BLOCKED : IPU_LAYOUT_LANES);
-    if (operand == 0 && !p.s.blocked) return (ipu_kernel_layouts){plain | own, own, false};
+    const unsigned plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
+    unsigned       own   = IPU__LAYOUT_BIT(p.s.blocked ? IPU__LAYOUT_BLOCKED : IPU__LAYOUT_LANES);
+    if (operand == 0 && !p.s.blocked) return (ipu__kernel_layouts){plain | own, own, false};
     if (operand == operand_of_z(call) || operand == operand_of_at(call))
-        return (ipu_kernel_layouts){plain | own, own, false};
-    return (ipu_kernel_layouts){plain, plain, false};
+        return (ipu__kernel_layouts){plain | own, own, false};
+    return (ipu__kernel_layouts){plain, plain, false};
 }
 
-static bool is_turned(const ipu_kernel_call *call, int operand)
+static bool is_turned(const ipu__kernel_call *call, int operand)
 {
-    return call->layout[operand] != IPU_LAYOUT_PLAIN;
+    return call->layout[operand] != IPU__LAYOUT_PLAIN;
 }
 
 /* ---- at load ---- */
@@ -131,7 +131,7 @@ typedef struct room {
     int64_t x, z, at, w, n;
 } room;
 
-static room room_of(const ipu_kernel_call *call, const plan *p)
+static room room_of(const ipu__kernel_call *call, const plan *p)
 {
     room r    = {.x = 0};
     bool grad = ipu__conv_pool_is_grad(call);
@@ -143,14 +143,14 @@ static room room_of(const ipu_kernel_call *call, const plan *p)
     return r;
 }
 
-size_t ipu__conv_pool_direct_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_pool_direct_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     plan p = plan_of(call);
     return (size_t)room_of(call, &p).n * sizeof(float);
 }
 
-ipu_status ipu__conv_pool_direct_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_pool_direct_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = *out = ipu__alloc_zeroed(sizeof *s);
     if (!s) return ipu__fail_memory();
@@ -174,7 +174,7 @@ void ipu__conv_pool_direct_release(void *prepared)
 /* ---- groups ---- */
 
 /* x of a group: in vectors, turned to scratch if need be; or numbers. */
-static const float *get_x(const ipu_kernel_call *call, const plan *p, const float *x, int64_t group,
+static const float *get_x(const ipu__kernel_call *call, const plan *p, const float *x, int64_t group,
                           float *scratch, int64_t *turned)
 {
     int64_t image = p->c.in * p->s.x_plane;
@@ -208,7 +208,7 @@ static void turn_piece(const plan *p, float *plain, float *vectors, const ipu__l
 }
 
 /* Where vectors of a group are: in the operand, or in scratch. */
-static float *group_of(const ipu_kernel_call *call, const plan *p, int operand, void *data, int64_t group,
+static float *group_of(const ipu__kernel_call *call, const plan *p, int operand, void *data, int64_t group,
                        float *scratch)
 {
     return is_turned(call, operand) ? (float *)data + group * z_floats(p) : scratch;
@@ -219,7 +219,7 @@ static ipu_interval share(const plan *p, int part, int n_parts)
     return ipu__op_part(p->n_groups * p->n_vectors * p->rows, 1, part, n_parts);
 }
 
-ipu_interval ipu__conv_pool_direct_writes(const ipu_kernel_call *call, int operand, int part, int n_parts)
+ipu_interval ipu__conv_pool_direct_writes(const ipu__kernel_call *call, int operand, int part, int n_parts)
 {
     plan         p    = plan_of(call);
     ipu_interval mine = share(&p, part, n_parts);
@@ -238,7 +238,7 @@ static void pack(const plan *p, const float *w, float *to)
             to[(o / IPU__LANES * taps + t) * IPU__LANES + o % IPU__LANES] = w[o * taps + t];
 }
 
-static void forward(const ipu_kernel_call *call, const plan *p, void *const *operand, float *scratch,
+static void forward(const ipu__kernel_call *call, const plan *p, void *const *operand, float *scratch,
                     int part, int n_parts)
 {
     const ipu__conv_pool_loops *loops = &IPU__SIMD_PICK(ipu__conv_pool_loops_at);
@@ -274,10 +274,10 @@ static void forward(const ipu_kernel_call *call, const plan *p, void *const *ope
 /* ---- the gradient of weights ---- */
 
 typedef struct gradient {
-    const ipu_kernel_call *call;
-    const plan            *p;
-    float                 *sums; /* [vector][in][TAPS][16], then biases, [vector][16] */
-    float                 *bias;
+    const ipu__kernel_call *call;
+    const plan             *p;
+    float                  *sums; /* [vector][in][TAPS][16], then biases, [vector][16] */
+    float                  *bias;
 } gradient;
 
 /* One that is not in its window: element `at` of what was convolved, of lane `lane`. */
@@ -341,7 +341,7 @@ static void reduce(const gradient *g, float *to)
         }
 }
 
-static ipu_status grad_part(const ipu_kernel_call *call, const plan *p, void *const *operand, float *scratch,
+static ipu_status grad_part(const ipu__kernel_call *call, const plan *p, void *const *operand, float *scratch,
                             int part, int n_parts, float *to)
 {
     enum { DZ = IPU__CONV_POOL_GRAD_DY, AT = IPU__CONV_POOL_GRAD_INDICES };
@@ -363,7 +363,7 @@ static ipu_status grad_part(const ipu_kernel_call *call, const plan *p, void *co
     return IPU_OK;
 }
 
-static ipu_status grad(const ipu_kernel_call *call, state *s, void *const *operand, float *scratch, int part,
+static ipu_status grad(const ipu__kernel_call *call, state *s, void *const *operand, float *scratch, int part,
                        int n_parts)
 {
     int64_t    n = n_weights(&s->p), all = n + s->p.c.out;
@@ -378,7 +378,7 @@ static ipu_status grad(const ipu_kernel_call *call, state *s, void *const *opera
     return status;
 }
 
-ipu_status ipu__conv_pool_direct_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_pool_direct_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int part, int n_parts)
 {
     state *s = prepared;

@@ -24,7 +24,7 @@ typedef struct piece {
     const ipu__cpu_impl *conv, *pool;
     void                *conv_state, *pool_state;
     size_t               between; /* bytes */
-    ipu_layout           layout;  /* of what is between */
+    ipu__memory_layout   layout;  /* of what is between */
 } piece;
 
 typedef struct state {
@@ -37,14 +37,14 @@ typedef struct state {
 
 static size_t up_to_line(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static size_t bytes_of(const ipu_kernel_value *value)
+static size_t bytes_of(const ipu__kernel_value *value)
 {
     return (size_t)ipu__op_n_elements(&value->shape) * ipu_type_size(value->type);
 }
 
 /* ---- what fits ---- */
 
-static const ipu_kernel_value *between(const ipu__conv_pool_calls *c)
+static const ipu__kernel_value *between(const ipu__conv_pool_calls *c)
 {
     return &c->pool.operand[c->pool.def == &ipu__op_max_pool.kernel ? 0 : 2];
 }
@@ -60,23 +60,23 @@ static int64_t choose_at_once(int64_t n, int64_t image_bytes)
 }
 
 /* How what is between lies: as the convolution writes it without turning, if the pool has loops for it. */
-static ipu_layout choose_layout(const piece *p)
+static ipu__memory_layout choose_layout(const piece *p)
 {
-    static const ipu_layout order[] = {IPU_LAYOUT_BLOCKED, IPU_LAYOUT_LANES};
-    const ipu_kernel_call  *conv = &p->calls.conv, *pool = &p->calls.pool;
-    if (conv->def != &ipu__op_conv.kernel || !p->conv->layouts || !p->pool->layouts) return IPU_LAYOUT_PLAIN;
+    static const ipu__memory_layout order[] = {IPU__LAYOUT_BLOCKED, IPU__LAYOUT_LANES};
+    const ipu__kernel_call         *conv = &p->calls.conv, *pool = &p->calls.pool;
+    if (conv->def != &ipu__op_conv.kernel || !p->conv->layouts || !p->pool->layouts) return IPU__LAYOUT_PLAIN;
     unsigned native = p->conv->layouts(conv, 1, IPU__CONV_OUT).native;
     unsigned takes  = p->pool->layouts(pool, 1, 0).takes;
     for (int i = 0; i < 2; i++) {
         bool fits = ipu__layout_fits(order[i], &pool->operand[0].shape)
                  && ipu__layout_fits(order[i], &pool->operand[1].shape);
-        if (fits && (native & takes & IPU_LAYOUT_BIT(order[i]))) return order[i];
+        if (fits && (native & takes & IPU__LAYOUT_BIT(order[i]))) return order[i];
     }
-    return IPU_LAYOUT_PLAIN;
+    return IPU__LAYOUT_PLAIN;
 }
 
 /* The share of a part; false: there is no implementation. Those stay NULL where there is nothing to do. */
-static bool describe(piece *p, const ipu_kernel_call *call, const void *machine, int part, int n_parts)
+static bool describe(piece *p, const ipu__kernel_call *call, const void *machine, int part, int n_parts)
 {
     int64_t n = call->operand[0].shape.dim[0];
     memset(p, 0, sizeof *p);
@@ -93,13 +93,13 @@ static bool describe(piece *p, const ipu_kernel_call *call, const void *machine,
     p->layout  = choose_layout(p);
     p->between = up_to_line(bytes_of(between(&p->calls)));
     if (!ipu__conv_pool_is_grad(call)) p->calls.conv.layout[IPU__CONV_X] = call->layout[IPU__CONV_POOL_X];
-    if (p->layout == IPU_LAYOUT_PLAIN) return true;
+    if (p->layout == IPU__LAYOUT_PLAIN) return true;
     p->calls.conv.layout[IPU__CONV_OUT] = (uint8_t)p->layout;
     for (int i = 0; i < p->calls.pool.n_operands; i++) p->calls.pool.layout[i] = (uint8_t)p->layout;
     return true;
 }
 
-bool ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_pool_pieces_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     bool any = false;
     if (call->operand[0].type != IPU_FLOAT || call->operand[0].shape.dim[0] < 1) return false;
@@ -112,11 +112,11 @@ bool ipu__conv_pool_pieces_fits(const ipu_kernel_call *call, const void *machine
 }
 
 /* What the convolution takes x as, and results in the layout of what is between, if all parts agree. */
-ipu_kernel_layouts ipu__conv_pool_pieces_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__conv_pool_pieces_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    const unsigned     plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    ipu_kernel_layouts found = {plain, plain, false};
-    piece              p, other;
+    const unsigned      plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
+    ipu__kernel_layouts found = {plain, plain, false};
+    piece               p, other;
     if (ipu__conv_pool_is_grad(call) || !describe(&p, call, ipu__cpu_machine_here(), 0, n_parts) || !p.conv)
         return found;
     for (int i = 1; i < n_parts; i++) {
@@ -125,17 +125,17 @@ ipu_kernel_layouts ipu__conv_pool_pieces_layouts(const ipu_kernel_call *call, in
     }
     if (operand == IPU__CONV_POOL_X && p.conv->layouts) {
         memset(p.calls.conv.layout, 0, sizeof p.calls.conv.layout);
-        ipu_kernel_layouts x = p.conv->layouts(&p.calls.conv, 1, IPU__CONV_X);
+        ipu__kernel_layouts x = p.conv->layouts(&p.calls.conv, 1, IPU__CONV_X);
         return x.tied ? found : x;
     }
-    unsigned own = IPU_LAYOUT_BIT(p.layout);
-    if (operand >= IPU__CONV_POOL_Y) found = (ipu_kernel_layouts){plain | own, own, false};
+    unsigned own = IPU__LAYOUT_BIT(p.layout);
+    if (operand >= IPU__CONV_POOL_Y) found = (ipu__kernel_layouts){plain | own, own, false};
     return found;
 }
 
 /* ---- at load ---- */
 
-static size_t inner_scratch(const ipu__cpu_impl *impl, const ipu_kernel_call *call)
+static size_t inner_scratch(const ipu__cpu_impl *impl, const ipu__kernel_call *call)
 {
     size_t bytes = impl->scratch_bytes ? impl->scratch_bytes(call, 1) : 0;
     return bytes == SIZE_MAX ? bytes : up_to_line(bytes);
@@ -144,20 +144,20 @@ static size_t inner_scratch(const ipu__cpu_impl *impl, const ipu_kernel_call *ca
 /* Of results of the pool, if they are turned: they may be, whatever layouts were chosen. */
 static size_t result_bytes(const piece *p)
 {
-    const ipu_kernel_call *pool = &p->calls.pool;
-    if (p->layout == IPU_LAYOUT_PLAIN || pool->def != &ipu__op_max_pool.kernel) return 0;
+    const ipu__kernel_call *pool = &p->calls.pool;
+    if (p->layout == IPU__LAYOUT_PLAIN || pool->def != &ipu__op_max_pool.kernel) return 0;
     return up_to_line(bytes_of(&pool->operand[1])) + up_to_line(bytes_of(&pool->operand[2]));
 }
 
 static size_t weight_bytes(const piece *p)
 {
-    const ipu_kernel_call *conv = &p->calls.conv;
+    const ipu__kernel_call *conv = &p->calls.conv;
     return conv->def == &ipu__op_conv.kernel
              ? 0
              : up_to_line(bytes_of(&conv->operand[IPU__CONV_WEIGHT_GRAD_OUT]));
 }
 
-size_t ipu__conv_pool_pieces_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_pool_pieces_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     size_t most = 0;
     for (int i = 0; i < n_parts; i++) {
@@ -181,7 +181,7 @@ static ipu_status prepare_part(piece *p)
     return status;
 }
 
-ipu_status ipu__conv_pool_pieces_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_pool_pieces_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
     *out     = NULL;
@@ -243,7 +243,7 @@ static void turn_back(const piece *p, const ipu_shape *shape, const void *from, 
 {
     int64_t n = shape->dim[0], channels = shape->dim[1], plane = 1;
     for (int d = 2; d < shape->rank; d++) plane *= shape->dim[d];
-    bool    lanes = p->layout == IPU_LAYOUT_LANES;
+    bool    lanes = p->layout == IPU__LAYOUT_LANES;
     int64_t row = lanes ? channels * plane : plane, n_groups = (lanes ? n : n * channels) / IPU__LANES;
     for (int64_t i = 0; i < n_groups; i++)
         IPU__SIMD_PICK(ipu__lane_turns_at)
@@ -251,19 +251,19 @@ static void turn_back(const piece *p, const ipu_shape *shape, const void *from, 
                        row);
 }
 
-static float *image_at(void *operand, const ipu_kernel_value *some, int64_t n_some, int64_t image)
+static float *image_at(void *operand, const ipu__kernel_value *some, int64_t n_some, int64_t image)
 {
     return (float *)operand + ipu__op_n_elements(&some->shape) / n_some * image;
 }
 
-static ipu_status forward(const ipu_kernel_call *call, const piece *p, void *const *operand, char *scratch)
+static ipu_status forward(const ipu__kernel_call *call, const piece *p, void *const *operand, char *scratch)
 {
-    const ipu_kernel_value *y = &p->calls.pool.operand[1], *x = &call->operand[IPU__CONV_POOL_X];
-    bool                    wants    = ipu__kernel_has(call, IPU__CONV_POOL_INDICES);
-    bool                    turns    = call->layout[IPU__CONV_POOL_Y] != p->layout;
-    bool                    turns_at = !wants || call->layout[IPU__CONV_POOL_INDICES] != p->layout;
-    char                   *results = scratch + p->between, *rest = results + result_bytes(p);
-    void                   *places = results + up_to_line(bytes_of(y));
+    const ipu__kernel_value *y = &p->calls.pool.operand[1], *x = &call->operand[IPU__CONV_POOL_X];
+    bool                     wants    = ipu__kernel_has(call, IPU__CONV_POOL_INDICES);
+    bool                     turns    = call->layout[IPU__CONV_POOL_Y] != p->layout;
+    bool                     turns_at = !wants || call->layout[IPU__CONV_POOL_INDICES] != p->layout;
+    char                    *results = scratch + p->between, *rest = results + result_bytes(p);
+    void                    *places = results + up_to_line(bytes_of(y));
     for (int64_t i = p->image.begin; i < p->image.end; i += p->at_once) {
         float *to    = image_at(operand[IPU__CONV_POOL_Y], y, p->at_once, i);
         float *to_at = wants ? image_at(operand[IPU__CONV_POOL_INDICES], y, p->at_once, i) : NULL;
@@ -289,12 +289,12 @@ static void add_biases(const piece *p, const float *dy, const int32_t *at, int64
             if (at[k] >= 0) sums[i % n_channels] += dy[k];
 }
 
-static ipu_status grad(const ipu_kernel_call *call, const state *s, const piece *p, void *const *operand,
+static ipu_status grad(const ipu__kernel_call *call, const state *s, const piece *p, void *const *operand,
                        char *scratch, float *sums)
 {
-    const ipu_kernel_value *dy = &p->calls.pool.operand[0], *x = &call->operand[IPU__CONV_POOL_GRAD_X];
-    float                  *dw   = (float *)(void *)(scratch + p->between);
-    char                   *rest = scratch + p->between + weight_bytes(p);
+    const ipu__kernel_value *dy = &p->calls.pool.operand[0], *x = &call->operand[IPU__CONV_POOL_GRAD_X];
+    float                   *dw   = (float *)(void *)(scratch + p->between);
+    char                    *rest = scratch + p->between + weight_bytes(p);
     for (int64_t i = p->image.begin; i < p->image.end; i += p->at_once) {
         float *from   = image_at(operand[IPU__CONV_POOL_GRAD_DY], dy, p->at_once, i);
         void  *at     = image_at(operand[IPU__CONV_POOL_GRAD_INDICES], dy, p->at_once, i);
@@ -308,7 +308,7 @@ static ipu_status grad(const ipu_kernel_call *call, const state *s, const piece 
     return IPU_OK;
 }
 
-static void add_up(const ipu_kernel_call *call, const state *s, void *const *operand)
+static void add_up(const ipu__kernel_call *call, const state *s, void *const *operand)
 {
     int64_t n  = s->n_weights + s->n_channels;
     float  *dw = operand[IPU__CONV_POOL_GRAD_DW], *db = operand[IPU__CONV_POOL_GRAD_DB];
@@ -319,7 +319,7 @@ static void add_up(const ipu_kernel_call *call, const state *s, void *const *ope
         memcpy(db, s->sums + s->n_weights, (size_t)s->n_channels * sizeof *db);
 }
 
-ipu_status ipu__conv_pool_pieces_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_pool_pieces_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int part, int n_parts)
 {
     state       *s      = prepared;

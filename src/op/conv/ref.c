@@ -102,7 +102,7 @@ static int64_t at(const int64_t dim[3], const int64_t i[3]) { return (i[0] * dim
                                              dy + o * ipu__conv_volume(c->y), k));                                 \
                 }                                                                                                  \
     }                                                                                                              \
-    static void ref_##T(const ipu__conv *c, const ipu_kernel_call *call, void *const *operand)                     \
+    static void ref_##T(const ipu__conv *c, const ipu__kernel_call *call, void *const *operand)                    \
     {                                                                                                              \
         if (c->kind == IPU__CONV_INPUT_GRAD)                                                                       \
             input_grad_all_##T(c, operand[0], operand[1], operand[IPU__CONV_INPUT_GRAD_OUT]);                      \
@@ -115,7 +115,7 @@ static int64_t at(const int64_t dim[3], const int64_t i[3]) { return (i[0] * dim
     }
 IPU__MATMUL_FLOATING(REF)
 
-void ipu__conv_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__conv_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__conv c    = ipu__conv_get(call);
     ipu_type  type = call->operand[0].type;

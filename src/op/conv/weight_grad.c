@@ -76,7 +76,7 @@ static room get_room(const ipu__columns *s, const ipu__conv_part *p)
 
 static int64_t count_floats(const ipu__columns *s, const ipu__conv_part *p) { return get_room(s, p).n; }
 
-static ipu_status make_blocks(const ipu_kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
+static ipu_status make_blocks(const ipu__kernel_call *call, const ipu__columns *s, const ipu__conv_part *p,
                               ipu__xsmm_blocks *x)
 {
     (void)call;
@@ -196,7 +196,7 @@ static void run_group(const job *j, const char *x, const char *dy, char *out)
     if (!single) store(j, out, 0, p->blocks.m);
 }
 
-ipu_status ipu__conv_weight_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_weight_grad_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int index, int n_parts)
 {
     const ipu__conv_gemm *s      = prepared;

@@ -9,15 +9,15 @@
 
 enum { X, SEED, REPLICA, OUT };
 
-static ipu_status stochastic_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status stochastic_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_type(call, X, IPU_FLOAT));
     IPU_TRY(ipu__random_check(call, SEED));
-    *out = (ipu_kernel_value){IPU_HALF, call->operand[X].shape};
+    *out = (ipu__kernel_value){IPU_HALF, call->operand[X].shape};
     return IPU_OK;
 }
 
-static void stochastic_ref(const ipu_kernel_call *call, void *const *operand)
+static void stochastic_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__random  r   = ipu__random_get(call, operand, SEED);
     const float *x   = operand[X];
@@ -26,13 +26,13 @@ static void stochastic_ref(const ipu_kernel_call *call, void *const *operand)
         out[i] = ipu__random_half(x[i], ipu__random_word(&r, i));
 }
 
-static size_t stochastic_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t stochastic_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)call, (void)n_parts;
     return IPU__RANDOM_BLOCK * sizeof(uint32_t);
 }
 
-static ipu_status stochastic_run(const ipu_kernel_call *call, void *state, void *const *operand,
+static ipu_status stochastic_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts)
 {
     (void)state;
@@ -49,12 +49,13 @@ static ipu_status stochastic_run(const ipu_kernel_call *call, void *state, void 
     return IPU_OK;
 }
 
-static double stochastic_work(const ipu_kernel_call *call)
+static double stochastic_work(const ipu__kernel_call *call)
 {
     return 20 * (double)ipu__op_n_elements(&call->operand[OUT].shape);
 }
 
-static ipu_status stochastic_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status stochastic_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                  ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {38.5, 4, 2};
     IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[OUT].shape), 4, target, out));
@@ -64,8 +65,8 @@ static ipu_status stochastic_plan(const ipu_kernel_call *call, const ipu_target 
 
 static void stochastic_grad(ipu__gradient *g) { g->d_in[X] = ipu_cast(g->b, g->d_out[0], IPU_FLOAT); }
 
-static const ipu_kernel_operand stochastic_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
-                                                         IPU__OPTIONAL("replica"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand stochastic_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
+                                                          IPU__OPTIONAL("replica"), IPU__OUTPUT("out")};
 
 static const ipu_op_attribute stochastic_attributes[] = {
     {.name = "key", .kind = IPU_ATTRIBUTE_INT, .meaning = "which op of the program draws"}};
@@ -79,7 +80,7 @@ static const char *const stochastic_samples[] = {"float[3,5], uint32[2]",
                                                  "float[20011]{-1e-5,1e-5}, uint32[2]",
                                                  "float[20011]{-66000,66000}, uint32[2]; key=9", NULL};
 
-const ipu_op_def ipu__op_cast_stochastic = {
+const ipu__op_def ipu__op_cast_stochastic = {
     .kernel       = {.name            = "cast_stochastic",
                      .operands        = stochastic_operands,
                      .n_operands      = 4,
@@ -106,7 +107,7 @@ ipu_value ipu_cast_stochastic(ipu_builder *b, ipu_value x, ipu_value seed)
 
 /* ---- lerp ---- */
 
-static ipu_status lerp_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status lerp_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, 0));
     IPU_TRY(ipu__op_want_same_type(call, 0, 1));
@@ -115,18 +116,18 @@ static ipu_status lerp_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return ipu__op_broadcast(call, 3, &out->shape);
 }
 
-static void lerp_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void lerp_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     out[0] = ipu_add(b, in[0], ipu_mul(b, in[2], ipu_sub(b, in[1], in[0])));
 }
 
-static const ipu_kernel_operand lerp_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("weight"),
-                                                   IPU__OUTPUT("out")};
-static const char *const        lerp_samples[]  = {"float[3,5], float[3,5], float[]",
-                                                   "float[3,5], float[5], float[3,1]", NULL};
+static const ipu__kernel_operand lerp_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("weight"),
+                                                    IPU__OUTPUT("out")};
+static const char *const         lerp_samples[]  = {"float[3,5], float[3,5], float[]",
+                                                    "float[3,5], float[5], float[3,1]", NULL};
 
-const ipu_op_def ipu__op_lerp = {
+const ipu__op_def ipu__op_lerp = {
     .kernel  = {.name = "lerp", .operands = lerp_operands, .n_operands = 4, .check = ipu__op_check},
     .n_in    = 3,
     .family  = "elementwise",

@@ -55,7 +55,7 @@ struct ipu__chain {
 /* ---- where operands lie ---- */
 
 static void set_strides(ipu__chain *chain, const ipu_shape *shape, const ipu__chain_code *code,
-                        const ipu_kernel_value *in)
+                        const ipu__kernel_value *in)
 {
     chain->rank = shape->rank;
     memcpy(chain->dim, shape->dim, sizeof chain->dim);
@@ -102,7 +102,7 @@ static void merge_dimensions(ipu__chain *chain)
     }
 }
 
-static void set_operands(ipu__chain *chain, const ipu__chain_code *code, const ipu_kernel_value *in,
+static void set_operands(ipu__chain *chain, const ipu__chain_code *code, const ipu__kernel_value *in,
                          const ipu_shape *shape)
 {
     int64_t n = ipu__op_n_elements(shape);
@@ -180,7 +180,7 @@ static void set_registers(ipu__chain *chain, const ipu__chain_code *code)
     chain->n_registers += n;
 }
 
-static void set_steps(ipu__chain *chain, const ipu__chain_code *code, const ipu_kernel_value *in)
+static void set_steps(ipu__chain *chain, const ipu__chain_code *code, const ipu__kernel_value *in)
 {
     const ipu__convert_blocks *converters = ipu__converters();
     chain->n_steps                        = code->n_steps;
@@ -227,7 +227,7 @@ static void drop_step(ipu__chain_code *code, int k)
 }
 
 /* "greater x z; where t y z" in one loop, without a bool of each element in between. */
-static void fuse_masks(ipu__chain_code *code, const ipu_kernel_value *in)
+static void fuse_masks(ipu__chain_code *code, const ipu__kernel_value *in)
 {
     for (int k = 0; k < code->n_steps; k++) {
         ipu__chain_step *s = &code->step[k];
@@ -245,7 +245,7 @@ static void fuse_masks(ipu__chain_code *code, const ipu_kernel_value *in)
     }
 }
 
-static ipu_status make(ipu__chain_code *code, const ipu_kernel_value *in, ipu__chain **out)
+static ipu_status make(ipu__chain_code *code, const ipu__kernel_value *in, ipu__chain **out)
 {
     ipu_shape shape;
     *out = NULL;
@@ -261,7 +261,7 @@ static ipu_status make(ipu__chain_code *code, const ipu_kernel_value *in, ipu__c
     return IPU_OK;
 }
 
-ipu_status ipu__chain_create(const char *text, const ipu_kernel_value *in, int n_in, ipu__chain **out)
+ipu_status ipu__chain_create(const char *text, const ipu__kernel_value *in, int n_in, ipu__chain **out)
 {
     ipu__chain_code code;
     *out = NULL;
@@ -269,7 +269,7 @@ ipu_status ipu__chain_create(const char *text, const ipu_kernel_value *in, int n
     return make(&code, in, out);
 }
 
-ipu_status ipu__chain_create_op(const ipu_kernel_call *call, ipu__chain **out)
+ipu_status ipu__chain_create_op(const ipu__kernel_call *call, ipu__chain **out)
 {
     int             n_in = ipu__op_of(call->def)->n_in;
     ipu__chain_code code = {.n_steps = 1, .n_out = 1};

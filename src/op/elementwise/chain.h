@@ -19,13 +19,13 @@ enum { IPU__CHAIN_MAX_IN = 12, IPU__CHAIN_MAX_OUT = 4, IPU__CHAIN_MAX_STEPS = 64
 
 /* Types and shape of its results, *n_out of them. Statuses: INVALID (not a chain, incompatible types or
  * shapes), naming the problem and its place in the text. */
-ipu_status ipu__chain_infer(const char *text, const ipu_kernel_value *in, int n_in,
-                            ipu_kernel_value out[IPU__CHAIN_MAX_OUT], int *n_out);
+ipu_status ipu__chain_infer(const char *text, const ipu__kernel_value *in, int n_in,
+                            ipu__kernel_value out[IPU__CHAIN_MAX_OUT], int *n_out);
 
 typedef struct ipu__chain ipu__chain;
 
 /* Ready to run on operands of these types and shapes. Owned: ipu__chain_destroy. */
-ipu_status ipu__chain_create(const char *text, const ipu_kernel_value *in, int n_in, ipu__chain **out);
+ipu_status ipu__chain_create(const char *text, const ipu__kernel_value *in, int n_in, ipu__chain **out);
 void       ipu__chain_destroy(ipu__chain *chain);
 size_t     ipu__chain_scratch_bytes(const ipu__chain *chain);
 
@@ -35,12 +35,12 @@ void ipu__chain_run(const ipu__chain *chain, const void *const *in, void *const 
                     int64_t end, void *scratch);
 
 /* One elementwise op as a chain, to implement `run` of its kernel. Its scratch suffices for any of these. */
-ipu_status ipu__chain_create_op(const ipu_kernel_call *call, ipu__chain **out);
+ipu_status ipu__chain_create_op(const ipu__kernel_call *call, ipu__chain **out);
 size_t     ipu__chain_op_scratch_bytes(void);
 
 /* Operations per element, for `work`; cycles for n elements on one tile, and where they come from. */
 double     ipu__chain_work(const ipu__chain *chain);
-ipu_status ipu__chain_cycles(const char *text, const ipu_kernel_value *in, int n_in, int64_t n,
+ipu_status ipu__chain_cycles(const char *text, const ipu__kernel_value *in, int n_in, int64_t n,
                              const ipu_target *target, double *cycles, const char **basis);
 
 #endif

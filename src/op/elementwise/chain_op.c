@@ -6,18 +6,18 @@
 
 enum { N_IN = IPU__CHAIN_MAX_IN, N_OUT = IPU__CHAIN_MAX_OUT };
 
-static const char *text_of(const ipu_kernel_call *call) { return ipu__op_text(call, "program"); }
+static const char *text_of(const ipu__kernel_call *call) { return ipu__op_text(call, "program"); }
 
-static ipu_status chain_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status chain_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int n_out = 0;
-    for (int i = 0; i < N_OUT; i++) out[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    for (int i = 0; i < N_OUT; i++) out[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     return ipu__chain_infer(text_of(call), call->operand, N_IN, out, &n_out);
 }
 
 /* ---- the meaning ---- */
 
-static void ref_element(const ipu_kernel_call *call, const ipu__chain_code *code, const ipu_shape *shape,
+static void ref_element(const ipu__kernel_call *call, const ipu__chain_code *code, const ipu_shape *shape,
                         int64_t at, void *const *operand)
 {
     uint64_t    result[IPU__CHAIN_MAX_STEPS];
@@ -44,20 +44,20 @@ static void ref_element(const ipu_kernel_call *call, const ipu__chain_code *code
     }
 }
 
-static void chain_ref(const ipu_kernel_call *call, void *const *operand)
+static void chain_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__chain_code code;
     ipu_shape       shape;
     bool            ok = ipu__chain_parse(text_of(call), N_IN, &code) == IPU_OK
            && ipu__chain_types(&code, call->operand, &shape) == IPU_OK;
-    IPU_ASSERT(ok); /* `check` has seen it */
+    IPU__ASSERT(ok); /* `check` has seen it */
     int64_t n = ok ? ipu__op_n_elements(&shape) : 0;
     for (int64_t i = 0; i < n; i++) ref_element(call, &code, &shape, i, operand);
 }
 
 /* ---- running ---- */
 
-static ipu_status chain_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+static ipu_status chain_prepare(const ipu__kernel_call *call, int n_parts, void **state)
 {
     (void)n_parts;
     return ipu__chain_create(text_of(call), call->operand, N_IN, (ipu__chain **)state);
@@ -65,7 +65,7 @@ static ipu_status chain_prepare(const ipu_kernel_call *call, int n_parts, void *
 
 static void chain_release(void *state) { ipu__chain_destroy(state); }
 
-static size_t chain_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t chain_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     void *state;
     if (chain_prepare(call, n_parts, &state) != IPU_OK) return SIZE_MAX;
@@ -75,19 +75,19 @@ static size_t chain_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 }
 
 /* The first result is always there. */
-static ipu_status chain_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status chain_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                             int part, int n_parts)
 {
-    const ipu_kernel_value *out = &call->operand[N_IN];
-    const void             *in[N_IN];
-    int64_t                 grain = 64; /* lines of every type */
+    const ipu__kernel_value *out = &call->operand[N_IN];
+    const void              *in[N_IN];
+    int64_t                  grain = 64; /* lines of every type */
     for (int i = 0; i < N_IN; i++) in[i] = operand[i];
     ipu_interval range = ipu__op_part(ipu__op_n_elements(&out->shape), grain, part, n_parts);
     ipu__chain_run(state, in, operand + N_IN, range.begin, range.end, scratch);
     return IPU_OK;
 }
 
-static double chain_work(const ipu_kernel_call *call)
+static double chain_work(const ipu__kernel_call *call)
 {
     ipu__chain_code code;
     double          operations = 0;
@@ -99,7 +99,7 @@ static double chain_work(const ipu_kernel_call *call)
 /* ---- pricing ---- */
 
 /* One vertex: its start, then the loops of all instructions. */
-static double loop_cycles(const ipu__chain_code *code, const ipu_kernel_value *in, int64_t n,
+static double loop_cycles(const ipu__chain_code *code, const ipu__kernel_value *in, int64_t n,
                           double n_workers, double *start)
 {
     double cycles = 0;
@@ -115,7 +115,7 @@ static double loop_cycles(const ipu__chain_code *code, const ipu_kernel_value *i
     return cycles;
 }
 
-ipu_status ipu__chain_cycles(const char *text, const ipu_kernel_value *in, int n_in, int64_t n,
+ipu_status ipu__chain_cycles(const char *text, const ipu__kernel_value *in, int n_in, int64_t n,
                              const ipu_target *target, double *cycles, const char **basis)
 {
     ipu__chain_code code;
@@ -130,11 +130,11 @@ ipu_status ipu__chain_cycles(const char *text, const ipu_kernel_value *in, int n
     return IPU_OK;
 }
 
-static ipu_status chain_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status chain_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t n = ipu__op_n_elements(&call->operand[N_IN].shape), tiles = ipu_target_n_tiles(target);
     double  cycles;
-    *out = (ipu_kernel_plan){.basis = ""};
+    *out = (ipu__kernel_plan){.basis = ""};
     if (n == 0) return IPU_OK;
     int64_t per_tile = ipu__op_ceil_div(ipu__op_ceil_div(n, 4), tiles) * 4;
     if (per_tile > n) per_tile = n;
@@ -156,9 +156,9 @@ static ipu_status chain_plan(const ipu_kernel_call *call, const ipu_target *targ
 
 static ipu_value emit_step(ipu_builder *b, const ipu__chain_step *step, const ipu_value *value)
 {
-    const ipu_op_def *op = ipu__op_of(ipu__element_kernel(step->element));
-    ipu_attribute     attributes[IPU__MAX_ELEMENT_PARAMETERS];
-    ipu_value         in[IPU__MAX_ELEMENT_INPUTS];
+    const ipu__op_def *op = ipu__op_of(ipu__element_kernel(step->element));
+    ipu_attribute      attributes[IPU__MAX_ELEMENT_PARAMETERS];
+    ipu_value          in[IPU__MAX_ELEMENT_INPUTS];
     for (int i = 0; i < step->n_in; i++) in[i] = value[step->in[i]];
     for (size_t i = 0; i < op->n_attributes; i++)
         attributes[i] = step->element == IPU__ELEMENT_cast
@@ -167,7 +167,7 @@ static ipu_value emit_step(ipu_builder *b, const ipu__chain_step *step, const ip
     return ipu__emit1(b, op->kernel.name, attributes, op->n_attributes, in, (size_t)step->n_in);
 }
 
-static void chain_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void chain_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu__chain_code code;
     ipu_shape       shape;
@@ -184,8 +184,8 @@ static void chain_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
     }
 }
 
-#define RESULT(n) IPU__OUTPUT_OVER(n, IPU_SHARES_ANY) /* what is not used has shape [0] */
-static const ipu_kernel_operand operands[] = {
+#define RESULT(n) IPU__OUTPUT_OVER(n, IPU__SHARES_ANY) /* what is not used has shape [0] */
+static const ipu__kernel_operand operands[] = {
     IPU__OPTIONAL("a0"), IPU__OPTIONAL("a1"), IPU__OPTIONAL("a2"),  IPU__OPTIONAL("a3"),
     IPU__OPTIONAL("a4"), IPU__OPTIONAL("a5"), IPU__OPTIONAL("a6"),  IPU__OPTIONAL("a7"),
     IPU__OPTIONAL("a8"), IPU__OPTIONAL("a9"), IPU__OPTIONAL("a10"), IPU__OPTIONAL("a11"),
@@ -197,7 +197,7 @@ static const ipu_op_attribute attributes[] = {{.name     = "program",
                                                .required = true,
                                                .meaning  = "e.g. \"add a0 a1; relu t0; out t1\""}};
 
-static ipu_kernel_layouts chain_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+static ipu__kernel_layouts chain_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
     return ipu__op_layouts_alike(call, N_IN, operand);
@@ -222,7 +222,7 @@ static const char *const samples[] = {
     "float[3,40009], float[3,1]; program=\"greater a0 a1; where t0 a0 a1; exp t1; out t2\"",
     NULL};
 
-const ipu_op_def ipu__op_chain = {
+const ipu__op_def ipu__op_chain = {
     .kernel       = {.name            = "chain",
                      .operands        = operands,
                      .n_operands      = N_IN + N_OUT,

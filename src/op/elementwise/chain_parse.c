@@ -100,7 +100,7 @@ static ipu_status read_type(reader *r, ipu_type *out)
     return fail_at(r, "a type");
 }
 
-static ipu_status read_attribute(reader *r, const ipu_op_def *op, ipu__chain_step *step, unsigned *given)
+static ipu_status read_attribute(reader *r, const ipu__op_def *op, ipu__chain_step *step, unsigned *given)
 {
     const char *at   = r->at;
     word        name = take_word(r);
@@ -116,7 +116,7 @@ static ipu_status read_attribute(reader *r, const ipu_op_def *op, ipu__chain_ste
                                                         : read_number(r, &step->parameters[i]);
 }
 
-static ipu_status read_attributes(reader *r, const ipu_op_def *op, ipu__chain_step *step)
+static ipu_status read_attributes(reader *r, const ipu__op_def *op, ipu__chain_step *step)
 {
     unsigned given = 0;
     for (size_t i = 0; i < op->n_attributes; i++)
@@ -133,20 +133,20 @@ static ipu_status read_attributes(reader *r, const ipu_op_def *op, ipu__chain_st
     return IPU_OK;
 }
 
-static const ipu_op_def *element_op(word name)
+static const ipu__op_def *element_op(word name)
 {
     char text[32];
     if (name.n == 0 || name.n >= (int)sizeof text) return NULL;
     memcpy(text, name.at, (size_t)name.n);
-    text[name.n]         = '\0';
-    const ipu_op_def *op = ipu__op_find(text);
+    text[name.n]          = '\0';
+    const ipu__op_def *op = ipu__op_find(text);
     return op && ipu__element_of(&op->kernel) < IPU__N_ELEMENTS ? op : NULL;
 }
 
 static ipu_status read_step(reader *r, word name)
 {
-    ipu__chain_code  *code = r->code;
-    const ipu_op_def *op   = element_op(name);
+    ipu__chain_code   *code = r->code;
+    const ipu__op_def *op   = element_op(name);
     if (!op)
         return ipu__fail(IPU_INVALID, "chain: \"%.*s\" at character %td is not an elementwise op",
                          name.n < 32 ? name.n : 32, name.at, name.at - r->text + 1);
@@ -203,22 +203,22 @@ static ipu_status broadcast(ipu_shape *shape, const ipu_shape *in, int operand)
     return IPU_OK;
 }
 
-ipu_status ipu__chain_types(ipu__chain_code *code, const ipu_kernel_value *in, ipu_shape *shape)
+ipu_status ipu__chain_types(ipu__chain_code *code, const ipu__kernel_value *in, ipu_shape *shape)
 {
     *shape = IPU_SCALAR;
     for (int i = 0; i < IPU__CHAIN_MAX_IN; i++)
         if (code->is_used[i]) IPU_TRY(broadcast(shape, &in[i].shape, i));
     for (int k = 0; k < code->n_steps; k++) {
-        ipu__chain_step *step = &code->step[k];
-        ipu_attribute    to   = IPU_TEXT_ATTRIBUTE("to", ipu_type_name(step->to));
-        ipu_kernel_call  call = {.def = ipu__element_kernel(step->element), .n_operands = step->n_in};
-        ipu_kernel_value out;
+        ipu__chain_step  *step = &code->step[k];
+        ipu_attribute     to   = IPU_TEXT_ATTRIBUTE("to", ipu_type_name(step->to));
+        ipu__kernel_call  call = {.def = ipu__element_kernel(step->element), .n_operands = step->n_in};
+        ipu__kernel_value out;
         if (step->element == IPU__ELEMENT_cast) {
             call.attributes   = &to;
             call.n_attributes = 1;
         }
         for (int i = 0; i < step->n_in; i++)
-            call.operand[i] = (ipu_kernel_value){ipu__chain_type(code, in, step->in[i]), *shape};
+            call.operand[i] = (ipu__kernel_value){ipu__chain_type(code, in, step->in[i]), *shape};
         if (ipu__element_infer(&call, &out) != IPU_OK)
             return ipu__fail(IPU_INVALID, "chain: instruction %d: %s", k, ipu_message());
         step->type = out.type;
@@ -226,14 +226,14 @@ ipu_status ipu__chain_types(ipu__chain_code *code, const ipu_kernel_value *in, i
     return IPU_OK;
 }
 
-ipu_status ipu__chain_infer(const char *text, const ipu_kernel_value *in, int n_in,
-                            ipu_kernel_value out[IPU__CHAIN_MAX_OUT], int *n_out)
+ipu_status ipu__chain_infer(const char *text, const ipu__kernel_value *in, int n_in,
+                            ipu__kernel_value out[IPU__CHAIN_MAX_OUT], int *n_out)
 {
     ipu__chain_code code;
     ipu_shape       shape;
     IPU_TRY(ipu__chain_parse(text, n_in, &code));
     IPU_TRY(ipu__chain_types(&code, in, &shape));
-    for (int i = 0; i < code.n_out; i++) out[i] = (ipu_kernel_value){code.step[code.out[i]].type, shape};
+    for (int i = 0; i < code.n_out; i++) out[i] = (ipu__kernel_value){code.step[code.out[i]].type, shape};
     *n_out = code.n_out;
     return IPU_OK;
 }

@@ -24,9 +24,9 @@ typedef struct ipu__chain_code {
 /* Statuses: INVALID, naming the problem and its place in the text. */
 ipu_status ipu__chain_parse(const char *text, int n_in, ipu__chain_code *out);
 /* Fills in types of results; *shape receives their common shape. */
-ipu_status ipu__chain_types(ipu__chain_code *code, const ipu_kernel_value *in, ipu_shape *shape);
+ipu_status ipu__chain_types(ipu__chain_code *code, const ipu__kernel_value *in, ipu_shape *shape);
 
-static inline ipu_type ipu__chain_type(const ipu__chain_code *code, const ipu_kernel_value *in, int value)
+static inline ipu_type ipu__chain_type(const ipu__chain_code *code, const ipu__kernel_value *in, int value)
 {
     return value < IPU__CHAIN_MAX_IN ? in[value].type : code->step[value - IPU__CHAIN_MAX_IN].type;
 }

@@ -27,9 +27,9 @@ static uint64_t random_bits(void)
 static int64_t below(int64_t n) { return (int64_t)(random_bits() % (uint64_t)n); }
 
 typedef struct value {
-    ipu_kernel_value is;
-    void            *data;
-    size_t           bytes;
+    ipu__kernel_value is;
+    void             *data;
+    size_t            bytes;
 } value;
 
 static value make_value(ipu_type type, ipu_shape shape)
@@ -93,10 +93,10 @@ static int pick(const random_chain *c)
 }
 
 /* The op by its own kernel, in parts. */
-static void run_op(ipu_kernel_call *call, const int *in, random_chain *c)
+static void run_op(ipu__kernel_call *call, const int *in, random_chain *c)
 {
     static _Alignas(64) char scratch[1 << 16];
-    const ipu_op_def        *op = ipu__op_of(call->def);
+    const ipu__op_def       *op = ipu__op_of(call->def);
     void                    *kernel, *operand[4];
     for (int i = 0; i < op->n_in; i++) operand[i] = value_of(c, in[i])->data;
     value *result     = &c->result[c->n_steps];
@@ -111,7 +111,7 @@ static void run_op(ipu_kernel_call *call, const int *in, random_chain *c)
     c->n_steps++;
 }
 
-static void write_step(random_chain *c, const ipu_kernel_call *call, const int *in)
+static void write_step(random_chain *c, const ipu__kernel_call *call, const int *in)
 {
     char *at = c->text + strlen(c->text), *end = c->text + sizeof c->text;
     at += snprintf(at, (size_t)(end - at), "%s", call->def->name);
@@ -130,11 +130,11 @@ static void write_step(random_chain *c, const ipu_kernel_call *call, const int *
 /* One more op on values at hand, if it takes them. */
 static void add_step(random_chain *c)
 {
-    int               in[IPU__MAX_ELEMENT_INPUTS];
-    const ipu_op_def *op        = ipu__op_of(ipu__element_kernel((int)below(IPU__N_ELEMENTS)));
-    ipu_attribute     attribute = IPU_TEXT_ATTRIBUTE("to", ipu_type_name((ipu_type)below(IPU_N_TYPES)));
-    ipu_kernel_call   call      = {.def = &op->kernel, .n_operands = op->n_in, .attributes = &attribute};
-    call.n_attributes           = op->n_attributes > 0;
+    int                in[IPU__MAX_ELEMENT_INPUTS];
+    const ipu__op_def *op        = ipu__op_of(ipu__element_kernel((int)below(IPU__N_ELEMENTS)));
+    ipu_attribute      attribute = IPU_TEXT_ATTRIBUTE("to", ipu_type_name((ipu_type)below(IPU_N_TYPES)));
+    ipu__kernel_call   call      = {.def = &op->kernel, .n_operands = op->n_in, .attributes = &attribute};
+    call.n_attributes            = op->n_attributes > 0;
     if (call.n_attributes && op->attributes[0].kind == IPU_ATTRIBUTE_FLOAT)
         attribute = IPU_FLOAT_ATTRIBUTE(op->attributes[0].name, 0.25 * (double)(1 + below(8)));
     for (int i = 0; i < op->n_in; i++) {
@@ -197,12 +197,12 @@ static void check_results(const random_chain *c, const value *found)
 /* In ranges of odd lengths. `over` >= 0: the first result is written over that operand. */
 static void run_chain(const random_chain *c, int over)
 {
-    ipu_kernel_value in[IPU__CHAIN_MAX_IN], out[IPU__CHAIN_MAX_OUT];
-    const void      *from[IPU__CHAIN_MAX_IN] = {0};
-    void            *to[IPU__CHAIN_MAX_OUT];
-    value            found[IPU__CHAIN_MAX_OUT];
-    int              n_out;
-    ipu__chain      *chain;
+    ipu__kernel_value in[IPU__CHAIN_MAX_IN], out[IPU__CHAIN_MAX_OUT];
+    const void       *from[IPU__CHAIN_MAX_IN] = {0};
+    void             *to[IPU__CHAIN_MAX_OUT];
+    value             found[IPU__CHAIN_MAX_OUT];
+    int               n_out;
+    ipu__chain       *chain;
     for (int i = 0; i < c->n_in; i++) in[i] = c->operand[i].is, from[i] = c->operand[i].data;
     assert_int_equal(ipu__chain_infer(c->text, in, c->n_in, out, &n_out), IPU_OK);
     assert_int_equal(n_out, c->n_out);
@@ -255,14 +255,14 @@ static void the_op_agrees_with_its_reference(void **unused)
     (void)unused;
     static float        a[3000], b[3000], by_ref[2][3000], by_run[2][3000];
     const ipu_attribute program = IPU_TEXT_ATTRIBUTE("program", "mul a0 a1; add t0 a2; abs t1; out t2 t0");
-    ipu_kernel_call     call    = {.def = &ipu__op_chain.kernel, .attributes = &program, .n_attributes = 1};
+    ipu__kernel_call    call    = {.def = &ipu__op_chain.kernel, .attributes = &program, .n_attributes = 1};
     float               c = 0.25f, none = 0;
     void               *kernel, *ref[16], *run[16];
     for (int i = 0; i < 3000; i++) a[i] = (float)i * 0.01f - 15, b[i] = (float)(i % 7);
     for (int i = 0; i < 16; i++) {
-        call.operand[i] = (ipu_kernel_value){IPU_FLOAT, i < 2    ? IPU_SHAPE(3000)
-                                                        : i == 2 ? IPU_SCALAR
-                                                                 : IPU_SHAPE(0)};
+        call.operand[i] = (ipu__kernel_value){IPU_FLOAT, i < 2    ? IPU_SHAPE(3000)
+                                                         : i == 2 ? IPU_SCALAR
+                                                                  : IPU_SHAPE(0)};
         ref[i] = run[i] = &none;
     }
     ref[0] = run[0] = a, ref[1] = run[1] = b, ref[2] = run[2] = &c;
@@ -285,10 +285,10 @@ static void the_op_agrees_with_its_reference(void **unused)
 static void cycles_grow_with_elements_and_instructions(void **unused)
 {
     (void)unused;
-    const ipu_kernel_value in[] = {{IPU_FLOAT, IPU_SHAPE(4096)}, {IPU_FLOAT, IPU_SHAPE(4096)}};
-    ipu_target             target;
-    double                 one, two, more;
-    const char            *basis;
+    const ipu__kernel_value in[] = {{IPU_FLOAT, IPU_SHAPE(4096)}, {IPU_FLOAT, IPU_SHAPE(4096)}};
+    ipu_target              target;
+    double                  one, two, more;
+    const char             *basis;
     assert_int_equal(ipu_target_find("gc200", 0, &target), IPU_OK);
     assert_int_equal(ipu__chain_cycles("add a0 a1; out t0", in, 2, 1200, &target, &one, &basis), IPU_OK);
     assert_int_equal(ipu__chain_cycles("add a0 a1; relu t0; out t1", in, 2, 1200, &target, &two, &basis),
@@ -302,11 +302,11 @@ static void cycles_grow_with_elements_and_instructions(void **unused)
 
 static void refuse(const char *text, const char *message)
 {
-    const ipu_kernel_value in[] = {
+    const ipu__kernel_value in[] = {
         {IPU_FLOAT, IPU_SHAPE(3, 4)}, {IPU_HALF, IPU_SHAPE(4)}, {IPU_FLOAT, IPU_SHAPE(5)}};
-    ipu_kernel_value out[IPU__CHAIN_MAX_OUT];
-    ipu__chain      *chain;
-    int              n_out;
+    ipu__kernel_value out[IPU__CHAIN_MAX_OUT];
+    ipu__chain       *chain;
+    int               n_out;
     assert_int_equal(ipu__chain_infer(text, in, 3, out, &n_out), IPU_INVALID);
     assert_string_equal(ipu_message(), message);
     assert_int_equal(ipu__chain_create(text, in, 3, &chain), IPU_INVALID);

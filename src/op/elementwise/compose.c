@@ -14,21 +14,21 @@ enum { X, Y, LOW = 1, HIGH };
 
 /* ---- inference ---- */
 
-static ipu_status floating_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status floating_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     *out = call->operand[X];
     return IPU_OK;
 }
 
-static ipu_status want_number(const ipu_kernel_call *call)
+static ipu_status want_number(const ipu__kernel_call *call)
 {
     if (call->operand[X].type != IPU_BOOL) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: \"x\" must be of a floating or an integer type, found bool%s",
                      call->def->name, ipu__shape_str(&call->operand[X].shape));
 }
 
-static ipu_status pair_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status pair_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(want_number(call));
     IPU_TRY(ipu__op_want_same_type(call, X, Y));
@@ -36,7 +36,7 @@ static ipu_status pair_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return ipu__op_broadcast(call, 2, &out->shape);
 }
 
-static ipu_status floating_pair_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status floating_pair_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     return pair_infer(call, out);
@@ -50,7 +50,8 @@ static ipu_value number(ipu_builder *b, ipu_value like, double value)
 /* ---- rounding ---- */
 
 /* A power of ten below 1 would not be exact: the scale is one above it, and divides or multiplies. */
-static void round_to_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void round_to_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     double decimals = (double)ipu__op_int(call, "decimals");
     if (decimals == 0) {
@@ -64,7 +65,7 @@ static void round_to_compose(ipu_builder *b, const ipu_kernel_call *call, const 
     out[0] = ipu__as_type(b, x, call->operand[X].type);
 }
 
-static void frac_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void frac_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     out[0] = ipu_sub(b, in[X], ipu_trunc(b, in[X]));
@@ -72,7 +73,7 @@ static void frac_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 
 /* ---- signs ---- */
 
-static void angle_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void angle_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     ipu_value is_below = ipu_less(b, in[X], number(b, in[X], 0));
@@ -80,10 +81,10 @@ static void angle_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
     out[0]             = ipu_where(b, ipu_isnan(b, in[X]), in[X], of_sign);
 }
 
-static ipu_status signbit_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status signbit_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(want_number(call));
-    *out = (ipu_kernel_value){IPU_BOOL, call->operand[X].shape};
+    *out = (ipu__kernel_value){IPU_BOOL, call->operand[X].shape};
     return IPU_OK;
 }
 
@@ -97,20 +98,21 @@ static ipu_value sign_bit(ipu_builder *b, ipu_value x)
     return ipu_logical_or(b, is_below, of_zero);
 }
 
-static void signbit_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void signbit_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     out[0] = sign_bit(b, in[X]);
 }
 
-static void copysign_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void copysign_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     (void)call;
     ipu_value size = ipu_abs(b, in[X]), is_minus = sign_bit(b, in[Y]);
     out[0] = ipu_where(b, is_minus, ipu_neg(b, size), size);
 }
 
-static void heaviside_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void heaviside_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     ipu_value zero = number(b, in[X], 0);
@@ -130,7 +132,7 @@ static double largest_of(ipu_type type)
     }
 }
 
-static void nan_to_num_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void nan_to_num_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     ipu_value x     = in[X], y;
@@ -151,21 +153,21 @@ static ipu_value extreme(ipu_builder *b, ipu_value is_it, ipu_value x, ipu_value
     return ipu_where(b, ipu_logical_or(b, is_it, ipu_isnan(b, y)), x, y);
 }
 
-static void fmax_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void fmax_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     out[0] = ipu__op_is_floating(call->operand[X].type)
                ? extreme(b, ipu_greater_equal(b, in[X], in[Y]), in[X], in[Y])
                : ipu_maximum(b, in[X], in[Y]);
 }
 
-static void fmin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void fmin_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     out[0] = ipu__op_is_floating(call->operand[X].type)
                ? extreme(b, ipu_less_equal(b, in[X], in[Y]), in[X], in[Y])
                : ipu_minimum(b, in[X], in[Y]);
 }
 
-static ipu_status clamp_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status clamp_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     for (int i = LOW; i <= HIGH; i++)
         if (ipu__kernel_has(call, i)) IPU_TRY(ipu__op_want_same_type(call, X, i));
@@ -173,7 +175,7 @@ static ipu_status clamp_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     return ipu__op_broadcast(call, 3, &out->shape);
 }
 
-static void clamp_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void clamp_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     ipu_value y = in[X];
@@ -184,7 +186,7 @@ static void clamp_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
 
 /* ---- units ---- */
 
-static ipu_status glu_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status glu_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(floating_infer(call, out));
@@ -196,7 +198,7 @@ static ipu_status glu_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static void glu_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void glu_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int axis = 0;
     ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis);
@@ -208,7 +210,7 @@ static void glu_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_v
 static bool is_near(double a, double b) { return fabs(a - b) <= 1e-9 * fabs(b); }
 
 /* With the numbers of selu it is selu. */
-static void scaled_elu_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void scaled_elu_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     double    alpha = ipu__op_float(call, "alpha"), scale = ipu__op_float(call, "scale");
@@ -231,10 +233,10 @@ static void scaled_elu_compose(ipu_builder *b, const ipu_kernel_call *call, cons
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand one_in[]   = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand two_in[]   = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand three_in[] = {IPU__INPUT("x"), IPU__OPTIONAL("low"), IPU__OPTIONAL("high"),
-                                              IPU__OUTPUT("out")};
+static const ipu__kernel_operand one_in[]   = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand two_in[]   = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand three_in[] = {IPU__INPUT("x"), IPU__OPTIONAL("low"), IPU__OPTIONAL("high"),
+                                               IPU__OUTPUT("out")};
 
 static const ipu_op_attribute round_to_attributes[] = {
     {.name     = "decimals",
@@ -285,18 +287,18 @@ static const char *const scaled_elu_samples[] = {
     "float[23]", "float[23]; alpha=1.6732632423543772 scale=1.0507009873554805",
     "float[23]; alpha=0.5 scale=2.0", "float[23]; alpha=0.5 scale=2.0 input_scale=1.5", NULL};
 
-#define RECORD(op, list, infer_, text, ...)                                           \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name       = #op,                   \
-                                                 .operands   = list,                  \
-                                                 .n_operands = (int)IPU__COUNT(list), \
-                                                 .check      = ipu__op_check},             \
-                                     .n_in    = (int)IPU__COUNT(list) - 1,            \
-                                     .family  = "elementwise",                        \
-                                     .summary = (text),                               \
-                                     .infer   = infer_,                               \
-                                     .compose = op##_compose,                         \
-                                     .samples = op##_samples,                         \
-                                     __VA_ARGS__}
+#define RECORD(op, list, infer_, text, ...)                                            \
+    const ipu__op_def ipu__op_##op = {.kernel  = {.name       = #op,                   \
+                                                  .operands   = list,                  \
+                                                  .n_operands = (int)IPU__COUNT(list), \
+                                                  .check      = ipu__op_check},             \
+                                      .n_in    = (int)IPU__COUNT(list) - 1,            \
+                                      .family  = "elementwise",                        \
+                                      .summary = (text),                               \
+                                      .infer   = infer_,                               \
+                                      .compose = op##_compose,                         \
+                                      .samples = op##_samples,                         \
+                                      __VA_ARGS__}
 #define WITH(op) .attributes = op##_attributes, .n_attributes = IPU__COUNT(op##_attributes)
 #define PLAIN .attributes = NULL
 

@@ -79,10 +79,10 @@ enum {
 #define BOOL_COMPARE true
 
 static const struct {
-    const ipu_kernel_def *kernel;
-    unsigned              types;
-    const char           *text;
-    bool                  gives_bool;
+    const ipu__kernel_def *kernel;
+    unsigned               types;
+    const char            *text;
+    bool                   gives_bool;
 } elements[IPU__N_ELEMENTS] = {
 #define UNARY(name, arity, types, ...) \
     [IPU__ELEMENT_##name] = {&ipu__op_##name.kernel, MASK_##types, TEXT_##types, BOOL_##types},
@@ -96,19 +96,19 @@ static const struct {
     [IPU__ELEMENT_cast]  = {&ipu__op_cast.kernel, MASK_ANY, TEXT_ANY, false},
 };
 
-int ipu__element_of(const ipu_kernel_def *kernel)
+int ipu__element_of(const ipu__kernel_def *kernel)
 {
     int i = 0;
     while (i < IPU__N_ELEMENTS && elements[i].kernel != kernel) i++;
     return i;
 }
 
-const ipu_kernel_def *ipu__element_kernel(int element) { return elements[element].kernel; }
+const ipu__kernel_def *ipu__element_kernel(int element) { return elements[element].kernel; }
 
-static ipu_status check_inputs(const ipu_kernel_call *call, int element, int first, int n)
+static ipu_status check_inputs(const ipu__kernel_call *call, int element, int first, int n)
 {
     for (int i = first; i < n; i++) {
-        const ipu_kernel_value *v = &call->operand[i];
+        const ipu__kernel_value *v = &call->operand[i];
         if (!(elements[element].types & 1u << v->type))
             return ipu__fail(IPU_INVALID, "%s: \"%s\" must be %s, found %s%s", call->def->name,
                              call->def->operands[i].name, elements[element].text, ipu_type_name(v->type),
@@ -118,7 +118,7 @@ static ipu_status check_inputs(const ipu_kernel_call *call, int element, int fir
     return IPU_OK;
 }
 
-static ipu_status infer_cast(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer_cast(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const char *name = ipu__op_text(call, "to");
     out->type        = ipu_type_find(name);
@@ -127,7 +127,7 @@ static ipu_status infer_cast(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-ipu_status ipu__element_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+ipu_status ipu__element_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int element = ipu__element_of(call->def), n = ipu__op_of(call->def)->n_in, first = 0;
     if (element == IPU__ELEMENT_cast) return infer_cast(call, out);
@@ -140,16 +140,16 @@ ipu_status ipu__element_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     return ipu__op_broadcast(call, n, &out->shape);
 }
 
-void ipu__element_parameters(const ipu_kernel_call *call, double parameters[IPU__MAX_ELEMENT_PARAMETERS])
+void ipu__element_parameters(const ipu__kernel_call *call, double parameters[IPU__MAX_ELEMENT_PARAMETERS])
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     for (size_t i = 0; i < IPU__MAX_ELEMENT_PARAMETERS; i++) {
         bool is_number = i < op->n_attributes && op->attributes[i].kind == IPU_ATTRIBUTE_FLOAT;
         parameters[i]  = is_number ? ipu__op_float(call, op->attributes[i].name) : 0;
     }
 }
 
-static bool element_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+static bool element_region(const ipu__kernel_call *call, int axis, ipu__regions *out)
 {
     int n_in = call->n_operands - 1, rank = call->operand[n_in].shape.rank;
     for (int i = 0; i < n_in; i++) {
@@ -160,7 +160,7 @@ static bool element_region(const ipu_kernel_call *call, int axis, ipu__regions *
     return true;
 }
 
-static bool element_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+static bool element_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
     int to = axis + call->operand[call->n_operands - 1].shape.rank - call->operand[input].shape.rank;
     if (!ipu__region_through(call, input, axis, to, out)) return false;
@@ -168,7 +168,7 @@ static bool element_zeros(const ipu_kernel_call *call, int input, int axis, ipu_
     return true;
 }
 
-double ipu__element_work(const ipu_kernel_call *call)
+double ipu__element_work(const ipu__kernel_call *call)
 {
     const ipu_shape *shape = &call->operand[call->n_operands - 1].shape;
     return (double)ipu__op_n_elements(shape) * ipu__element_operations(ipu__element_of(call->def));
@@ -176,7 +176,7 @@ double ipu__element_work(const ipu_kernel_call *call)
 
 /* ---- running: a chain of one op ---- */
 
-static ipu_status element_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+static ipu_status element_prepare(const ipu__kernel_call *call, int n_parts, void **state)
 {
     (void)n_parts;
     return ipu__chain_create_op(call, (ipu__chain **)state);
@@ -184,18 +184,18 @@ static ipu_status element_prepare(const ipu_kernel_call *call, int n_parts, void
 
 static void element_release(void *state) { ipu__chain_destroy(state); }
 
-static size_t element_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t element_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)call, (void)n_parts;
     return ipu__chain_op_scratch_bytes();
 }
 
-static ipu_status element_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status element_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
-    int                     n_in = call->n_operands - 1;
-    const ipu_kernel_value *out  = &call->operand[n_in];
-    const void             *in[IPU__MAX_ELEMENT_INPUTS];
+    int                      n_in = call->n_operands - 1;
+    const ipu__kernel_value *out  = &call->operand[n_in];
+    const void              *in[IPU__MAX_ELEMENT_INPUTS];
     for (int i = 0; i < n_in; i++) in[i] = operand[i];
     ipu_interval range = ipu__op_part(ipu__op_n_elements(&out->shape), ipu__op_line(out->type), part,
                                       n_parts);
@@ -203,21 +203,21 @@ static ipu_status element_run(const ipu_kernel_call *call, void *state, void *co
     return IPU_OK;
 }
 
-ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand)
+ipu__kernel_layouts ipu__op_layouts_alike(const ipu__kernel_call *call, int out, int operand)
 {
-    unsigned           plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), any = IPU_LAYOUT_BIT(IPU__N_LAYOUTS) - 1;
-    ipu_kernel_layouts only_plain = {plain, plain, false};
-    const ipu_shape   *shape      = &call->operand[out].shape;
+    unsigned            plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN), any = IPU__LAYOUT_BIT(IPU__N_LAYOUTS) - 1;
+    ipu__kernel_layouts only_plain = {plain, plain, false};
+    const ipu_shape    *shape      = &call->operand[out].shape;
     for (int i = 0; i < call->n_operands; i++) {
         const ipu_shape *own = &call->operand[i].shape;
         if (ipu__kernel_has(call, i) && ipu__op_n_elements(own) != 1 && !ipu__shape_equal(own, shape))
             return only_plain;
     }
     if (!ipu__shape_equal(&call->operand[operand].shape, shape)) return only_plain;
-    return (ipu_kernel_layouts){any, any, true};
+    return (ipu__kernel_layouts){any, any, true};
 }
 
-static ipu_kernel_layouts element_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+static ipu__kernel_layouts element_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
     return ipu__op_layouts_alike(call, call->n_operands - 1, operand);
@@ -281,11 +281,12 @@ static const ipu_op_attribute shrink_parameters[]    = {PARAMETER("lambda", 0.5,
     "int32[2,7], int32[7]", "uint64[9], uint64[9]", "int8[70], int8[]", "uint16[4], uint16[4]"
 #define BINARY_LOGICAL(rx, ry) "bool[2,7], bool[7]", "bool[1100], bool[1100]"
 
-static const ipu_kernel_operand unary_operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
-static const ipu_kernel_operand binary_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"),
-                                                     IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
-static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU__INPUT("x"), IPU__INPUT("y"),
-                                                    IPU__OUTPUT_OVER("out", IPU_SHARES_ANY)};
+static const ipu__kernel_operand unary_operands[]  = {IPU__INPUT("x"),
+                                                      IPU__OUTPUT_OVER("out", IPU__SHARES_ANY)};
+static const ipu__kernel_operand binary_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"),
+                                                      IPU__OUTPUT_OVER("out", IPU__SHARES_ANY)};
+static const ipu__kernel_operand where_operands[]  = {
+     IPU__INPUT("condition"), IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT_OVER("out", IPU__SHARES_ANY)};
 
 /* 1 if the gradient column of a line is NONE. */
 #define IS_NONE(gradient) SECOND(PROBE_##gradient, 0, 0)
@@ -293,29 +294,29 @@ static const ipu_kernel_operand where_operands[] = {IPU__INPUT("condition"), IPU
 #define SECOND(...) SECOND_OF(__VA_ARGS__)
 #define SECOND_OF(first, second, ...) second
 
-#define RECORD(op, n, kind, none, laws, text, list, n_list, ...)                                               \
-    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                                             \
-    const ipu_op_def         ipu__op_##op   = {                                                                \
-                  .kernel       = {.name            = #op,                                                     \
-                                   .operands        = kind##_operands,                                         \
-                                   .n_operands      = (n) + 1,                                                 \
-                                   .check           = ipu__op_check,                                           \
-                                   .rows            = ipu__op_rows,                                            \
-                                   .ref             = ipu__element_ref,                                        \
-                                   .work            = ipu__element_work,                                       \
-                                   .plan            = ipu__element_plan,                                       \
-                                   .implementations = IPU__ON_CPU(ipu__element_impl)},                         \
-                  .n_in         = (n),                                                                         \
-                  .family       = "elementwise",                                                               \
-                  .summary      = (text),                                                                      \
-                  .flags        = IPU__OP_ELEMENTWISE | (laws) | ((none) ? IPU__OP_NO_GRADIENT : 0),           \
-                  .attributes   = (list),                                                                      \
-                  .n_attributes = (n_list),                                                                    \
-                  .region       = element_region,                                                              \
-                  .zeros        = (laws) & (IPU__OP_ZERO_IF_ANY | IPU__OP_ZERO_IF_ALL) ? element_zeros : NULL, \
-                  .infer        = ipu__element_infer,                                                          \
-                  .grad         = (none) ? NULL : ipu__element_grad,                                           \
-                  .samples      = op##_samples,                                                                \
+#define RECORD(op, n, kind, none, laws, text, list, n_list, ...)                                              \
+    static const char *const op##_samples[] = {__VA_ARGS__, NULL};                                            \
+    const ipu__op_def        ipu__op_##op   = {                                                               \
+                 .kernel       = {.name            = #op,                                                     \
+                                  .operands        = kind##_operands,                                         \
+                                  .n_operands      = (n) + 1,                                                 \
+                                  .check           = ipu__op_check,                                           \
+                                  .rows            = ipu__op_rows,                                            \
+                                  .ref             = ipu__element_ref,                                        \
+                                  .work            = ipu__element_work,                                       \
+                                  .plan            = ipu__element_plan,                                       \
+                                  .implementations = IPU__ON_CPU(ipu__element_impl)},                         \
+                 .n_in         = (n),                                                                         \
+                 .family       = "elementwise",                                                               \
+                 .summary      = (text),                                                                      \
+                 .flags        = IPU__OP_ELEMENTWISE | (laws) | ((none) ? IPU__OP_NO_GRADIENT : 0),           \
+                 .attributes   = (list),                                                                      \
+                 .n_attributes = (n_list),                                                                    \
+                 .region       = element_region,                                                              \
+                 .zeros        = (laws) & (IPU__OP_ZERO_IF_ANY | IPU__OP_ZERO_IF_ALL) ? element_zeros : NULL, \
+                 .infer        = ipu__element_infer,                                                          \
+                 .grad         = (none) ? NULL : ipu__element_grad,                                           \
+                 .samples      = op##_samples,                                                                \
     };
 
 /* Of the column "laws". */

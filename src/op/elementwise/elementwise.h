@@ -72,22 +72,22 @@ extern const ipu__lane ipu__lane_of[IPU_N_TYPES];
 size_t                 ipu__lane_bytes(ipu__lane lane);
 
 /* The element of a kernel, or IPU__N_ELEMENTS if it is not an elementwise op. */
-int                   ipu__element_of(const ipu_kernel_def *kernel);
-const ipu_kernel_def *ipu__element_kernel(int element);
+int                    ipu__element_of(const ipu__kernel_def *kernel);
+const ipu__kernel_def *ipu__element_kernel(int element);
 
 /* The `infer` of all of them. */
-ipu_status ipu__element_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
+ipu_status ipu__element_infer(const ipu__kernel_call *call, ipu__kernel_value *out);
 /* Numeric attributes, in the record's order. */
-void ipu__element_parameters(const ipu_kernel_call *call, double parameters[IPU__MAX_ELEMENT_PARAMETERS]);
+void ipu__element_parameters(const ipu__kernel_call *call, double parameters[IPU__MAX_ELEMENT_PARAMETERS]);
 
 /* Members of records. `ref` computes floating types in double and integers in 64 bits. */
-void       ipu__element_ref(const ipu_kernel_call *call, void *const *operand);
-double     ipu__element_work(const ipu_kernel_call *call);
-ipu_status ipu__element_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+void       ipu__element_ref(const ipu__kernel_call *call, void *const *operand);
+double     ipu__element_work(const ipu__kernel_call *call);
+ipu_status ipu__element_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out);
 extern const ipu__cpu_impl ipu__element_impl[1];
 /* `layouts` of elementwise kernels: any layout, the same for all operands of more than one element that have
  * the shape of output `out`; elements in the same order are computed in that order. */
-ipu_kernel_layouts ipu__op_layouts_alike(const ipu_kernel_call *call, int out, int operand);
+ipu__kernel_layouts ipu__op_layouts_alike(const ipu__kernel_call *call, int out, int operand);
 
 /* A single element, with inputs and output in their types' formats. `parameters` is not used for cast. */
 void ipu__element_one(int element, const ipu_type *types, int n_in, const double *parameters,

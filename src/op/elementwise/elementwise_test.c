@@ -159,15 +159,15 @@ static float float_of(uint64_t bits)
     return x;
 }
 
-static ipu_kernel_call call_of(const char *op, ipu_type type, ipu_shape shape, int n_in)
+static ipu__kernel_call call_of(const char *op, ipu_type type, ipu_shape shape, int n_in)
 {
-    ipu_kernel_call call = {.def = &ipu__op_find(op)->kernel, .n_operands = n_in};
-    for (int i = 0; i < n_in; i++) call.operand[i] = (ipu_kernel_value){type, shape};
+    ipu__kernel_call call = {.def = &ipu__op_find(op)->kernel, .n_operands = n_in};
+    for (int i = 0; i < n_in; i++) call.operand[i] = (ipu__kernel_value){type, shape};
     return call;
 }
 
 /* Bits of one element, by `ref` and by the implementation, which must agree. */
-static uint64_t run_one(ipu_kernel_call *call, const uint64_t *in)
+static uint64_t run_one(ipu__kernel_call *call, const uint64_t *in)
 {
     static _Alignas(64) char scratch[1 << 16];
     uint64_t                 by_ref = 0, by_run = 0, x[3] = {0};
@@ -194,13 +194,13 @@ static uint64_t run_one(ipu_kernel_call *call, const uint64_t *in)
 
 static uint64_t binary(const char *op, ipu_type type, uint64_t x, uint64_t y)
 {
-    ipu_kernel_call call = call_of(op, type, IPU_SCALAR, 2);
+    ipu__kernel_call call = call_of(op, type, IPU_SCALAR, 2);
     return run_one(&call, (const uint64_t[]){x, y});
 }
 
 static uint64_t unary(const char *op, ipu_type type, uint64_t x)
 {
-    ipu_kernel_call call = call_of(op, type, IPU_SCALAR, 1);
+    ipu__kernel_call call = call_of(op, type, IPU_SCALAR, 1);
     return run_one(&call, &x);
 }
 
@@ -298,7 +298,7 @@ static void edges_are_those_of_pytorch(void **unused)
 
 static uint64_t cast(ipu_type from, uint64_t x, ipu_type to)
 {
-    ipu_kernel_call     call      = call_of("cast", from, IPU_SCALAR, 1);
+    ipu__kernel_call    call      = call_of("cast", from, IPU_SCALAR, 1);
     const ipu_attribute attribute = IPU_TEXT_ATTRIBUTE("to", ipu_type_name(to));
     call.attributes               = &attribute;
     call.n_attributes             = 1;
@@ -357,12 +357,12 @@ static void casts_of_integers_wrap_and_floats_round_once(void **unused)
 /* `count` roundings of `value`, by the reference and in parts. */
 static void round_many(float value, int64_t key, int count, float *x, ipu_half *out, ipu_half *again)
 {
-    uint32_t        seed[2] = {7, 9}, scratch[1024];
-    ipu_attribute   a       = IPU_INT_ATTRIBUTE("key", key);
-    ipu_kernel_call call    = call_of("cast_stochastic", IPU_FLOAT, IPU_SHAPE(count), 3);
+    uint32_t         seed[2] = {7, 9}, scratch[1024];
+    ipu_attribute    a       = IPU_INT_ATTRIBUTE("key", key);
+    ipu__kernel_call call    = call_of("cast_stochastic", IPU_FLOAT, IPU_SHAPE(count), 3);
     for (int i = 0; i < count; i++) x[i] = value;
-    call.operand[1]   = (ipu_kernel_value){IPU_UINT32, IPU_SHAPE(2)};
-    call.operand[2]   = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    call.operand[1]   = (ipu__kernel_value){IPU_UINT32, IPU_SHAPE(2)};
+    call.operand[2]   = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     call.attributes   = &a;
     call.n_attributes = 1;
     assert_int_equal(ipu__op_of(call.def)->infer(&call, &call.operand[3]), IPU_OK);
@@ -419,10 +419,10 @@ static void stochastic_casts_of_what_no_half_is_next_to(void **unused)
 
 /* ---- errors ---- */
 
-static void refuse(const char *op, ipu_kernel_value x, ipu_kernel_value y, const char *message)
+static void refuse(const char *op, ipu__kernel_value x, ipu__kernel_value y, const char *message)
 {
-    ipu_kernel_call  call = {.def = &ipu__op_find(op)->kernel, .n_operands = 2, .operand = {x, y}};
-    ipu_kernel_value out;
+    ipu__kernel_call  call = {.def = &ipu__op_find(op)->kernel, .n_operands = 2, .operand = {x, y}};
+    ipu__kernel_value out;
     assert_int_equal(ipu__op_of(call.def)->infer(&call, &out), IPU_INVALID);
     assert_string_equal(ipu_message(), message);
 }
@@ -430,8 +430,8 @@ static void refuse(const char *op, ipu_kernel_value x, ipu_kernel_value y, const
 static void calls_that_make_no_sense_are_refused(void **unused)
 {
     (void)unused;
-    const ipu_kernel_value f = {IPU_FLOAT, IPU_SHAPE(3, 4)}, g = {IPU_FLOAT, IPU_SHAPE(4, 3)};
-    const ipu_kernel_value h = {IPU_HALF, IPU_SHAPE(3, 4)}, b = {IPU_BOOL, IPU_SHAPE(3)};
+    const ipu__kernel_value f = {IPU_FLOAT, IPU_SHAPE(3, 4)}, g = {IPU_FLOAT, IPU_SHAPE(4, 3)};
+    const ipu__kernel_value h = {IPU_HALF, IPU_SHAPE(3, 4)}, b = {IPU_BOOL, IPU_SHAPE(3)};
     refuse("add", f, g,
            "add: \"y\" float[4,3] does not broadcast with [3,4]: dimensions, counted from the last, must be "
            "equal or 1");
@@ -439,7 +439,8 @@ static void calls_that_make_no_sense_are_refused(void **unused)
     refuse("add", b, b, "add: \"x\" must be a number, found bool[3]");
     refuse("logical_and", f, f, "logical_and: \"x\" must be bool, found float[3,4]");
     refuse("shift_left", f, f, "shift_left: \"x\" must be an integer, found float[3,4]");
-    refuse("atan2", (ipu_kernel_value){IPU_INT32, IPU_SHAPE(1)}, (ipu_kernel_value){IPU_INT32, IPU_SHAPE(1)},
+    refuse("atan2", (ipu__kernel_value){IPU_INT32, IPU_SHAPE(1)},
+           (ipu__kernel_value){IPU_INT32, IPU_SHAPE(1)},
            "atan2: \"x\" must be half, bfloat16, float or double, found int32[1]");
     refuse("where", f, f, "where: \"condition\" must be bool, found float[3,4]");
 }
@@ -448,11 +449,11 @@ static void calls_that_make_no_sense_are_refused(void **unused)
 
 static int64_t cycles_of(const char *op, ipu_type type, int n_in, int64_t n)
 {
-    ipu_target      target;
-    ipu_kernel_plan plan;
-    ipu_kernel_call call = call_of(op, type, IPU_SHAPE(n * 1472), n_in); /* n on each tile of a GC200 */
-    call.n_operands      = n_in + 1;
-    call.operand[n_in]   = call.operand[0];
+    ipu_target       target;
+    ipu__kernel_plan plan;
+    ipu__kernel_call call = call_of(op, type, IPU_SHAPE(n * 1472), n_in); /* n on each tile of a GC200 */
+    call.n_operands       = n_in + 1;
+    call.operand[n_in]    = call.operand[0];
     assert_int_equal(ipu_target_find("gc200", 0, &target), IPU_OK);
     assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
     assert_int_equal(plan.n_tiles, 1472);
@@ -473,12 +474,12 @@ static void cycles_are_those_of_poplibs(void **unused)
 static void what_is_broadcast_is_exchanged(void **unused)
 {
     (void)unused;
-    ipu_target      target;
-    ipu_kernel_plan plan;
-    ipu_kernel_call call = call_of("add", IPU_FLOAT, IPU_SHAPE(1472, 100), 2);
-    call.operand[1]      = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(100)};
-    call.operand[2]      = call.operand[0];
-    call.n_operands      = 3;
+    ipu_target       target;
+    ipu__kernel_plan plan;
+    ipu__kernel_call call = call_of("add", IPU_FLOAT, IPU_SHAPE(1472, 100), 2);
+    call.operand[1]       = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(100)};
+    call.operand[2]       = call.operand[0];
+    call.n_operands       = 3;
     assert_int_equal(ipu_target_find("gc200", 0, &target), IPU_OK);
     assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
     assert_int_equal(plan.bytes_received, 400);

@@ -26,18 +26,18 @@ typedef struct ipu__epilogue {
     int         first, out; /* operands: e0, and the result */
 } ipu__epilogue;
 
-bool ipu__epilogue_has(const ipu_kernel_call *call);
+bool ipu__epilogue_has(const ipu__kernel_call *call);
 
 /* For `infer`: *out is the result before the epilogue. */
-ipu_status ipu__epilogue_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
+ipu_status ipu__epilogue_infer(const ipu__kernel_call *call, ipu__kernel_value *out);
 
 /* For `ref`: applied to the result, the last operand. */
-void ipu__epilogue_ref(const ipu_kernel_call *call, void *const *operand);
+void ipu__epilogue_ref(const ipu__kernel_call *call, void *const *operand);
 
 /* For `prepare`, `release`, `scratch_bytes` (SIZE_MAX: out of memory) and `run`. */
-ipu_status ipu__epilogue_init(ipu__epilogue *e, const ipu_kernel_call *call);
+ipu_status ipu__epilogue_init(ipu__epilogue *e, const ipu__kernel_call *call);
 void       ipu__epilogue_fini(ipu__epilogue *e);
-size_t     ipu__epilogue_scratch_bytes(const ipu_kernel_call *call);
+size_t     ipu__epilogue_scratch_bytes(const ipu__kernel_call *call);
 
 /* `n_rows` rows of `n` elements, `step` apart, the first at element `begin` of the result. */
 void ipu__epilogue_run(const ipu__epilogue *e, void *const *operand, int64_t begin, int64_t n, int64_t step,
@@ -52,15 +52,15 @@ typedef enum ipu__epilogue_kind {
     IPU__EPILOGUE_OTHER
 } ipu__epilogue_kind;
 
-ipu__epilogue_kind ipu__epilogue_kind_of(const ipu_kernel_call *call);
+ipu__epilogue_kind ipu__epilogue_kind_of(const ipu__kernel_call *call);
 
 /* Whether it can run on a result of any layout: its operands are single elements, or have the result's shape
  * and then its layout. Element numbers given to ipu__epilogue_run are then in memory order. */
-bool ipu__epilogue_is_flat(const ipu_kernel_call *call);
+bool ipu__epilogue_is_flat(const ipu__kernel_call *call);
 /* `layouts` of e0..: those of the result, tied, if they have its shape. */
-ipu_kernel_layouts ipu__epilogue_layouts(const ipu_kernel_call *call, int operand, unsigned takes);
+ipu__kernel_layouts ipu__epilogue_layouts(const ipu__kernel_call *call, int operand, unsigned takes);
 
 /* For `plan`: the cycles it adds on the fullest tile. */
-ipu_status ipu__epilogue_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+ipu_status ipu__epilogue_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out);
 
 #endif

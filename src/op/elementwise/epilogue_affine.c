@@ -3,7 +3,7 @@
 
 #include "op/elementwise/chain_parse.h"
 
-static int first_of(const ipu_kernel_call *call) { return ipu__op_of(call->def)->n_in - IPU__EPILOGUE_IN; }
+static int first_of(const ipu__kernel_call *call) { return ipu__op_of(call->def)->n_in - IPU__EPILOGUE_IN; }
 
 /* Whether a value of `shape` has one number for each channel of `out`, when it is broadcast to it. */
 static bool is_by_channel(const ipu_shape *shape, const ipu_shape *out)
@@ -16,7 +16,7 @@ static bool is_by_channel(const ipu_shape *shape, const ipu_shape *out)
 }
 
 /* One step that is given what came before as `value`, and something else, which may be on its left but of sub. */
-static bool take(const ipu_kernel_call *call, const ipu__chain_step *s, int value, ipu__affine *a)
+static bool take(const ipu__kernel_call *call, const ipu__chain_step *s, int value, ipu__affine *a)
 {
     const ipu_shape *out = &call->operand[call->n_operands - 1].shape;
     if (s->element == IPU__ELEMENT_relu) {
@@ -43,7 +43,7 @@ static bool take(const ipu_kernel_call *call, const ipu__chain_step *s, int valu
     return true;
 }
 
-bool ipu__affine_of(const ipu_kernel_call *call, ipu__affine *out)
+bool ipu__affine_of(const ipu__kernel_call *call, ipu__affine *out)
 {
     ipu__chain_code code;
     *out = (ipu__affine){0};
@@ -85,11 +85,11 @@ bool ipu__affine_get(const ipu__affine *a, void *const *operand, const float *bi
     return has_scale;
 }
 
-ipu_kernel_layouts ipu__affine_layouts(const ipu_kernel_call *call, int operand, unsigned takes)
+ipu__kernel_layouts ipu__affine_layouts(const ipu__kernel_call *call, int operand, unsigned takes)
 {
-    const unsigned   plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    const unsigned   plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
     const ipu_shape *out   = &call->operand[call->n_operands - 1].shape;
     if (!ipu__shape_equal(&call->operand[operand].shape, out))
-        return (ipu_kernel_layouts){plain, plain, false};
-    return (ipu_kernel_layouts){takes | plain, takes | plain, true};
+        return (ipu__kernel_layouts){plain, plain, false};
+    return (ipu__kernel_layouts){takes | plain, takes | plain, true};
 }

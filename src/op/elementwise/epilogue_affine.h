@@ -23,7 +23,7 @@ typedef struct ipu__affine {
 
 /* Whether the epilogue of `call`, in float, has this form, or there is none. Channels are dimension 1 of the
  * result. */
-bool ipu__affine_of(const ipu_kernel_call *call, ipu__affine *out);
+bool ipu__affine_of(const ipu__kernel_call *call, ipu__affine *out);
 
 /* result * scale[i] + shift[i] for channels [begin, begin + n), with `bias` (may be NULL) included. Returns
  * false if scale is 1 throughout. */
@@ -31,6 +31,6 @@ bool ipu__affine_get(const ipu__affine *a, void *const *operand, const float *bi
                      float *scale, float *shift);
 
 /* `layouts` of the result and of e0..: `takes`, and plain, tied; operands of other shapes plain. */
-ipu_kernel_layouts ipu__affine_layouts(const ipu_kernel_call *call, int operand, unsigned takes);
+ipu__kernel_layouts ipu__affine_layouts(const ipu__kernel_call *call, int operand, unsigned takes);
 
 #endif

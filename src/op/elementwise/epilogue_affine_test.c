@@ -12,12 +12,12 @@
 enum { E0 = IPU__CONV_BIAS + 1 };
 
 /* conv of [2, 16, 5, 5] to 32 channels, 1 x 1, whose e0.. have these shapes. */
-static ipu_kernel_call make_call(const ipu_attribute *epilogue, const ipu_shape *shapes, int n)
+static ipu__kernel_call make_call(const ipu_attribute *epilogue, const ipu_shape *shapes, int n)
 {
-    const ipu_op_def *op   = ipu__op_find("conv");
-    ipu_kernel_call   call = {
+    const ipu__op_def *op   = ipu__op_find("conv");
+    ipu__kernel_call   call = {
           .def = &op->kernel, .attributes = epilogue, .n_attributes = 1, .n_operands = op->kernel.n_operands};
-    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     call.operand[IPU__CONV_X].shape   = IPU_SHAPE(2, 16, 5, 5);
     call.operand[IPU__CONV_W].shape   = IPU_SHAPE(32, 16, 1, 1);
     call.operand[IPU__CONV_OUT].shape = IPU_SHAPE(2, 32, 5, 5);
@@ -27,8 +27,8 @@ static ipu_kernel_call make_call(const ipu_attribute *epilogue, const ipu_shape 
 
 static bool find(const char *text, const ipu_shape *shapes, int n, ipu__affine *out)
 {
-    const ipu_attribute   epilogue = IPU_TEXT_ATTRIBUTE("epilogue", text);
-    const ipu_kernel_call call     = make_call(&epilogue, shapes, n);
+    const ipu_attribute    epilogue = IPU_TEXT_ATTRIBUTE("epilogue", text);
+    const ipu__kernel_call call     = make_call(&epilogue, shapes, n);
     return ipu__affine_of(&call, out);
 }
 
@@ -101,10 +101,10 @@ static void values_of_other_shapes_stay_plain(void **unused)
     (void)unused;
     const ipu_attribute epilogue = IPU_TEXT_ATTRIBUTE("epilogue", "mul a0 a1; add t0 a2; out t1");
     const ipu_shape     shapes[] = {BY_CHANNEL, WHOLE};
-    ipu_kernel_call     call     = make_call(&epilogue, shapes, 2);
-    const unsigned     plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), blocked = IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
-    ipu_kernel_layouts channel = ipu__affine_layouts(&call, E0, blocked);
-    ipu_kernel_layouts whole   = ipu__affine_layouts(&call, E0 + 1, blocked);
+    ipu__kernel_call    call     = make_call(&epilogue, shapes, 2);
+    const unsigned plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN), blocked = IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
+    ipu__kernel_layouts channel = ipu__affine_layouts(&call, E0, blocked);
+    ipu__kernel_layouts whole   = ipu__affine_layouts(&call, E0 + 1, blocked);
     assert_int_equal(channel.takes, plain);
     assert_false(channel.tied);
     assert_int_equal(whole.takes, plain | blocked);

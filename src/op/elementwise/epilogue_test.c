@@ -17,14 +17,14 @@
 
 enum { MOST = 1 << 17 }; /* elements of an operand here */
 
-static ipu_kernel_call call_of(const ipu_op_def *op, const ipu_attribute *with, size_t n, ipu_type type,
-                               ipu_shape first, ipu_shape second)
+static ipu__kernel_call call_of(const ipu__op_def *op, const ipu_attribute *with, size_t n, ipu_type type,
+                                ipu_shape first, ipu_shape second)
 {
-    ipu_kernel_call call = {
+    ipu__kernel_call call = {
         .def = &op->kernel, .attributes = with, .n_attributes = n, .n_operands = op->kernel.n_operands};
-    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
-    call.operand[0] = (ipu_kernel_value){type, first};
-    call.operand[1] = (ipu_kernel_value){type, second};
+    for (int i = 0; i < call.n_operands; i++) call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    call.operand[0] = (ipu__kernel_value){type, first};
+    call.operand[1] = (ipu__kernel_value){type, second};
     return call;
 }
 
@@ -47,7 +47,7 @@ static void *memory(void)
     return p;
 }
 
-static void run(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *const *operand, int n_parts)
+static void run(const ipu__kernel_call *call, const ipu__cpu_impl *impl, void *const *operand, int n_parts)
 {
     void  *state   = NULL;
     size_t bytes   = impl->scratch_bytes ? impl->scratch_bytes(call, n_parts) : 0;
@@ -61,14 +61,14 @@ static void run(const ipu_kernel_call *call, const ipu__cpu_impl *impl, void *co
 }
 
 /* `with` ends in the epilogue, which is left out first: one input e0 of shape `extra`. */
-static int check_implementations(const ipu_op_def *op, const ipu_attribute *with, size_t n, ipu_type type,
+static int check_implementations(const ipu__op_def *op, const ipu_attribute *with, size_t n, ipu_type type,
                                  ipu_shape first, ipu_shape second, ipu_shape extra)
 {
-    ipu_kernel_call plain = call_of(op, with, n - 1, type, first, second), fused = plain;
-    int             out = plain.n_operands - 1, e0 = out - IPU__EPILOGUE_IN, n_runs = 0;
-    void           *operand[IPU__MAX_OPERANDS] = {0};
-    fused.n_attributes                         = n;
-    fused.operand[e0]                          = (ipu_kernel_value){type, extra};
+    ipu__kernel_call plain = call_of(op, with, n - 1, type, first, second), fused = plain;
+    int              out = plain.n_operands - 1, e0 = out - IPU__EPILOGUE_IN, n_runs = 0;
+    void            *operand[IPU__MAX_OPERANDS] = {0};
+    fused.n_attributes                          = n;
+    fused.operand[e0]                           = (ipu__kernel_value){type, extra};
     if (op->infer(&plain, &plain.operand[out]) != IPU_OK || op->infer(&fused, &fused.operand[out]) != IPU_OK)
         fail_msg("%s", ipu_message());
     for (int i = 0; i <= out; i++) {
@@ -148,8 +148,8 @@ static void convolutions_with_an_epilogue_give_the_bits_of_the_ops(void **unused
 static void refuse(const char *text, ipu_shape extra, const char *message)
 {
     const ipu_attribute with = IPU_TEXT_ATTRIBUTE("epilogue", text);
-    ipu_kernel_call  call = call_of(&ipu__op_matmul, &with, 1, IPU_FLOAT, IPU_SHAPE(2, 3), IPU_SHAPE(3, 4));
-    ipu_kernel_value out;
+    ipu__kernel_call  call = call_of(&ipu__op_matmul, &with, 1, IPU_FLOAT, IPU_SHAPE(2, 3), IPU_SHAPE(3, 4));
+    ipu__kernel_value out;
     call.operand[2].shape = extra;
     assert_int_equal(ipu__op_matmul.infer(&call, &out), IPU_INVALID);
     assert_non_null(strstr(ipu_message(), message));

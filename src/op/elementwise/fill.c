@@ -23,7 +23,7 @@ static bool encode(ipu_type type, const ipu_attribute *value, uint64_t *bits)
     return ipu__value_from_double(type, is_int ? (double)value->i : value->f, bits);
 }
 
-static ipu_status fill_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status fill_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_attribute *value = ipu__attribute_find(call, "value");
     IPU_TRY(ipu__op_made(call, out));
@@ -36,7 +36,7 @@ static ipu_status fill_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return ipu__fail(IPU_INVALID, "fill: %s cannot hold the value %.17g", ipu_type_name(type), value->f);
 }
 
-static uint64_t checked_bits(const ipu_kernel_call *call)
+static uint64_t checked_bits(const ipu__kernel_call *call)
 {
     uint64_t bits = 0;
     encode(call->operand[OUT].type, ipu__attribute_find(call, "value"), &bits);
@@ -64,32 +64,32 @@ typedef void (*fill_fn)(void *out, ipu_interval range, uint64_t bits);
 static const fill_fn by_size[] = {
     [1] = fill_uint8_t, [2] = fill_uint16_t, [4] = fill_uint32_t, [8] = fill_uint64_t};
 
-static void fill_ref(const ipu_kernel_call *call, void *const *operand)
+static void fill_ref(const ipu__kernel_call *call, void *const *operand)
 {
-    const ipu_kernel_value *out   = &call->operand[OUT];
-    size_t                  bytes = ipu_type_size(out->type);
-    int64_t                 n     = ipu__op_n_elements(&out->shape);
-    uint64_t                bits  = checked_bits(call);
+    const ipu__kernel_value *out   = &call->operand[OUT];
+    size_t                   bytes = ipu_type_size(out->type);
+    int64_t                  n     = ipu__op_n_elements(&out->shape);
+    uint64_t                 bits  = checked_bits(call);
     for (int64_t i = 0; i < n; i++) memcpy((char *)operand[OUT] + (size_t)i * bytes, &bits, bytes);
 }
 
-static ipu_status fill_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status fill_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state, (void)scratch;
-    const ipu_kernel_value *out = &call->operand[OUT];
-    ipu_interval range          = ipu__op_part(ipu__op_n_elements(&out->shape), ipu__op_line(out->type), part,
-                                               n_parts);
+    const ipu__kernel_value *out = &call->operand[OUT];
+    ipu_interval range = ipu__op_part(ipu__op_n_elements(&out->shape), ipu__op_line(out->type), part,
+                                      n_parts);
     by_size[ipu_type_size(out->type)](operand[OUT], range, checked_bits(call));
     return IPU_OK;
 }
 
-static double fill_work(const ipu_kernel_call *call)
+static double fill_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[OUT].shape);
 }
 
-static ipu_status fill_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status fill_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t      step = 8 / (int64_t)ipu_type_size(call->operand[OUT].type); /* 64 bits: one store */
     ipu__op_loop loop = {26, (double)step, 1};
@@ -98,7 +98,7 @@ static ipu_status fill_plan(const ipu_kernel_call *call, const ipu_target *targe
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__OUTPUT("out")};
 
 static const ipu__cpu_impl implementations[] = {
     {.head = {"plain", ipu__op_fits_always}, .run = fill_run},
@@ -111,7 +111,7 @@ static const ipu_op_attribute attributes[] = {
 
 static const char *const samples[] = {"; value=0.5 shape=[3,4]", "; value=7 shape=[1000] type=int32", NULL};
 
-const ipu_op_def ipu__op_fill = {
+const ipu__op_def ipu__op_fill = {
     .kernel       = {.name            = "fill",
                      .operands        = operands,
                      .n_operands      = 1,

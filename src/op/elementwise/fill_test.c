@@ -11,20 +11,20 @@
 
 #include "op/op.h"
 
-static ipu_kernel_call call_of(ipu_type type, const ipu_attribute *value)
+static ipu__kernel_call call_of(ipu_type type, const ipu_attribute *value)
 {
-    return (ipu_kernel_call){.def          = &ipu__op_fill.kernel,
-                             .attributes   = value,
-                             .n_attributes = 1,
-                             .n_operands   = 1,
-                             .operand      = {{type, {1, {1}}}}};
+    return (ipu__kernel_call){.def          = &ipu__op_fill.kernel,
+                              .attributes   = value,
+                              .n_attributes = 1,
+                              .n_operands   = 1,
+                              .operand      = {{type, {1, {1}}}}};
 }
 
 static uint64_t bits_of(ipu_type type, ipu_attribute value)
 {
-    ipu_kernel_call call   = call_of(type, &value);
-    uint64_t        bits   = 0; /* low bytes first */
-    void           *out[1] = {&bits};
+    ipu__kernel_call call   = call_of(type, &value);
+    uint64_t         bits   = 0; /* low bytes first */
+    void            *out[1] = {&bits};
     if (call.def->check(&call) != IPU_OK) fail_msg("%s", ipu_message());
     call.def->ref(&call, out);
     return bits;
@@ -67,7 +67,7 @@ static void floating_types_take_what_is_not_finite(void **unused)
 
 static void refuse(ipu_type type, ipu_attribute value, const char *message)
 {
-    ipu_kernel_call call = call_of(type, &value);
+    ipu__kernel_call call = call_of(type, &value);
     assert_int_equal(call.def->check(&call), IPU_INVALID);
     assert_string_equal(ipu_message(), message);
 }
@@ -91,8 +91,8 @@ static void values_a_type_cannot_hold_are_refused(void **unused)
 static void calls_that_make_no_sense_are_refused(void **unused)
 {
     (void)unused;
-    ipu_attribute   value = whole(1);
-    ipu_kernel_call call  = call_of(IPU_FLOAT, &value);
+    ipu_attribute    value = whole(1);
+    ipu__kernel_call call  = call_of(IPU_FLOAT, &value);
     refuse(IPU_FLOAT, IPU_TEXT_ATTRIBUTE("value", "one"),
            "fill: attribute \"value\" must be a float, found text");
     refuse(IPU_FLOAT, IPU_INT_ATTRIBUTE("velue", 1),

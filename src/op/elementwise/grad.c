@@ -92,7 +92,7 @@ static ipu_value larger(ipu_builder *b, ipu_value x, ipu_value y, ipu_value dz)
     return WHERE(EQUAL(x, y), MUL(dz, K(0.5)), WHERE(GREATER(x, y), dz, K(0)));
 }
 
-static ipu_value parameter(ipu_builder *b, const ipu_kernel_call *call, int i, ipu_value x)
+static ipu_value parameter(ipu_builder *b, const ipu__kernel_call *call, int i, ipu_value x)
 {
     double parameters[IPU__MAX_ELEMENT_PARAMETERS];
     ipu__element_parameters(call, parameters);

@@ -74,13 +74,13 @@ double ipu__element_operations(int element)
 
 /* Outputs lie linearly and inputs of the same shape with them; each tile receives what it needs of inputs
  * that are broadcast. */
-ipu_status ipu__element_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+ipu_status ipu__element_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
-    int                     n_in   = ipu__op_of(call->def)->n_in;
-    const ipu_kernel_value *result = &call->operand[n_in];
-    int64_t                 n      = ipu__op_n_elements(&result->shape);
-    ipu_type                type   = call->operand[n_in - 1].type;
-    ipu__element_cost       price  = ipu__element_cost_of(ipu__element_of(call->def), type);
+    int                      n_in   = ipu__op_of(call->def)->n_in;
+    const ipu__kernel_value *result = &call->operand[n_in];
+    int64_t                  n      = ipu__op_n_elements(&result->shape);
+    ipu_type                 type   = call->operand[n_in - 1].type;
+    ipu__element_cost        price  = ipu__element_cost_of(ipu__element_of(call->def), type);
     IPU_TRY(ipu__op_plan_loop(&price.loop, n, (int64_t)price.loop.step, target, out));
     out->basis = price.basis;
     if (n == 0) return IPU_OK;

@@ -132,21 +132,21 @@ void ipu__element_one(int element, const ipu_type *types, int n_in, const double
     store(type, out, result);
 }
 
-void ipu__element_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__element_ref(const ipu__kernel_call *call, void *const *operand)
 {
-    int                     n_in = ipu__op_of(call->def)->n_in, element = ipu__element_of(call->def);
-    const ipu_kernel_value *out       = &call->operand[n_in];
-    int64_t                 n         = ipu__op_n_elements(&out->shape);
-    size_t                  out_bytes = ipu_type_size(out->type);
-    double                  parameters[IPU__MAX_ELEMENT_PARAMETERS];
+    int                      n_in = ipu__op_of(call->def)->n_in, element = ipu__element_of(call->def);
+    const ipu__kernel_value *out       = &call->operand[n_in];
+    int64_t                  n         = ipu__op_n_elements(&out->shape);
+    size_t                   out_bytes = ipu_type_size(out->type);
+    double                   parameters[IPU__MAX_ELEMENT_PARAMETERS];
     ipu__element_parameters(call, parameters);
     for (int64_t i = 0; i < n; i++) {
         const void *in[IPU__MAX_ELEMENT_INPUTS];
         ipu_type    types[IPU__MAX_ELEMENT_INPUTS] = {0};
         for (int k = 0; k < n_in; k++) {
-            const ipu_kernel_value *x = &call->operand[k];
-            types[k]                  = x->type;
-            in[k]                     = (const char *)operand[k]
+            const ipu__kernel_value *x = &call->operand[k];
+            types[k]                   = x->type;
+            in[k]                      = (const char *)operand[k]
                   + (size_t)ipu__element_source(&out->shape, &x->shape, i) * ipu_type_size(x->type);
         }
         ipu__element_one(element, types, n_in, parameters, in, out->type,

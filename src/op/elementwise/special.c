@@ -271,18 +271,18 @@ static ipu_value i1e(ipu_builder *b, ipu_value x) { return bessel(b, x, 1, true)
 
 enum { X, Y, ORDER_0 = 0, ORDER_1 };
 
-static ipu_status alike(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status alike(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     *out = call->operand[X];
     return IPU_OK;
 }
 
-static const ipu_kernel_operand one_in[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand two_in[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand one_in[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand two_in[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
 
 #define RECORD(op, list, attributes_, n_attributes_, infer_, text) \
-    const ipu_op_def ipu__op_##op = {                              \
+    const ipu__op_def ipu__op_##op = {                             \
         .kernel       = {.name       = #op,                        \
                          .operands   = list,                       \
                          .n_operands = (int)IPU__COUNT(list),      \
@@ -298,15 +298,15 @@ static const ipu_kernel_operand two_in[] = {IPU__INPUT("x"), IPU__INPUT("y"), IP
     }
 
 /* One input, no attributes: value, ranges that tests draw from. */
-#define FUNCTION(op, value, range, range2, text)                                               \
-    static void op##_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, \
-                             ipu_value *out)                                                   \
-    {                                                                                          \
-        out[0] = ipu__as_type(b, value(b, ipu__wide(b, in[X])), call->operand[X].type);        \
-    }                                                                                          \
-    static const char *const op##_samples[] = {"float[23]{" range "}", "float[3,0]",           \
-                                               "float[2,5]{" range2 "}", NULL};                \
-    RECORD(op, one_in, NULL, 0, alike, text);                                                  \
+#define FUNCTION(op, value, range, range2, text)                                                \
+    static void op##_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, \
+                             ipu_value *out)                                                    \
+    {                                                                                           \
+        out[0] = ipu__as_type(b, value(b, ipu__wide(b, in[X])), call->operand[X].type);         \
+    }                                                                                           \
+    static const char *const op##_samples[] = {"float[23]{" range "}", "float[3,0]",            \
+                                               "float[2,5]{" range2 "}", NULL};                 \
+    RECORD(op, one_in, NULL, 0, alike, text);                                                   \
     ipu_value ipu_##op(ipu_builder *b, ipu_value x) { return ipu__emit1(b, #op, NULL, 0, IPU__IN(x)); }
 
 FUNCTION(erfinv, erfinv, "-0.97,0.97", "-0.5,0.5", "inverse of erf")
@@ -323,7 +323,7 @@ FUNCTION(i1, i1, "0.1,3.7", "-7,-3.8", "modified Bessel function of the first ki
 FUNCTION(i1e, i1e, "0.1,3.7", "-12,-3.8", "exp(-|x|) i1(x)")
 
 /* Two inputs of one type, which are broadcast. */
-static ipu_status pair_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status pair_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_same_type(call, X, Y));
@@ -332,7 +332,7 @@ static ipu_status pair_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 }
 
 #define FUNCTION_OF_2(op, value, range, range2, text)                                                \
-    static void op##_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,       \
+    static void op##_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,      \
                              ipu_value *out)                                                         \
     {                                                                                                \
         ipu_value x = ipu__wide(b, in[X]), y = ipu__wide(b, in[Y]);                                  \
@@ -352,7 +352,7 @@ FUNCTION_OF_2(xlog1py, xlog1py, "-2,2", "-0.6,3", "x log(1 + y), 0 where x is 0"
 FUNCTION_OF_2(logaddexp, ipu__log_add_exp, "-2,0", "0.1,2", "log(exp(x) + exp(y))")
 FUNCTION_OF_2(logaddexp2, log_add_exp2, "-2,0", "0.1,2", "logarithm of base 2 of 2^x + 2^y")
 
-static void logit_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void logit_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     double    eps = ipu__op_float(call, "eps");
     ipu_value x   = ipu__wide(b, in[X]);
@@ -378,7 +378,7 @@ ipu_value ipu_logit(ipu_builder *b, ipu_value x, double eps)
 
 enum { MOST_DIMENSIONS = 1000 /* of mvlgamma, each of which is some thirty ops */ };
 
-static ipu_status mvlgamma_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status mvlgamma_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t p = ipu__op_int(call, "p");
     if (p < 1 || p > MOST_DIMENSIONS)
@@ -386,7 +386,8 @@ static ipu_status mvlgamma_infer(const ipu_kernel_call *call, ipu_kernel_value *
     return alike(call, out);
 }
 
-static void mvlgamma_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void mvlgamma_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     int       p = (int)ipu__op_int(call, "p");
     ipu_value x = ipu__wide(b, in[X]), y = lgamma_of(b, x);
@@ -394,14 +395,14 @@ static void mvlgamma_compose(ipu_builder *b, const ipu_kernel_call *call, const 
     out[0] = ipu__as_type(b, ipu__plus(b, y, p * (p - 1) / 4.0 * log(M_PI)), call->operand[X].type);
 }
 
-static ipu_status polygamma_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status polygamma_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t order = ipu__op_int(call, "order");
     if (order == ORDER_0 || order == ORDER_1) return alike(call, out);
     return ipu__fail(IPU_INVALID, "polygamma: order %lld is not supported, only 0 and 1", (long long)order);
 }
 
-static void polygamma_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void polygamma_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     ipu_value x = ipu__wide(b, in[X]);
@@ -447,7 +448,7 @@ static int euclid_steps(ipu_type type)
     }
 }
 
-static ipu_status divisor_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status divisor_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     if (!ipu__op_is_integer(call->operand[X].type)) return ipu__op_want_integer(call, X);
     IPU_TRY(ipu__op_want_same_type(call, X, Y));
@@ -455,7 +456,7 @@ static ipu_status divisor_infer(const ipu_kernel_call *call, ipu_kernel_value *o
     return ipu__op_broadcast(call, 2, &out->shape);
 }
 
-static ipu_value divisor(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in)
+static ipu_value divisor(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in)
 {
     ipu_value x = ipu_abs(b, in[X]), y = ipu_abs(b, in[Y]), zero = number(b, x, 0);
     x = ipu_expand(b, x, call->operand[Y + 1].shape);
@@ -468,12 +469,12 @@ static ipu_value divisor(ipu_builder *b, const ipu_kernel_call *call, const ipu_
     return x;
 }
 
-static void gcd_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void gcd_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     out[0] = divisor(b, call, in);
 }
 
-static void lcm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void lcm_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value by = divisor(b, call, in), safe = ipu_maximum(b, by, number(b, by, 1));
     out[0] = ipu_abs(b, ipu_mul(b, ipu_div(b, in[X], safe), in[Y]));

@@ -27,7 +27,7 @@ typedef enum role { NONE, SAME, IMAGES, SUM } role; /* NONE: absent */
 
 typedef struct wide {
     const ipu__cpu_impl *impl; /* NULL: it cannot be done so */
-    ipu_kernel_call      call; /* of floats, for the images at a time */
+    ipu__kernel_call     call; /* of floats, for the images at a time */
     role                 role[IPU__MAX_OPERANDS];
     bool                 is_held[IPU__MAX_OPERANDS]; /* in scratch, as 4 bytes an element */
     bool                 is_output[IPU__MAX_OPERANDS];
@@ -53,10 +53,10 @@ static int64_t line_up(int64_t n) { return (n + IPU__LANES - 1) / IPU__LANES * I
 /* ---- what fits ---- */
 
 /* From the record's list. False: it has none, or one with something else than images, what they share, and sums. */
-static bool find_roles(const ipu_kernel_call *call, wide *w)
+static bool find_roles(const ipu__kernel_call *call, wide *w)
 {
-    const ipu_op_def *op  = ipu__op_of(call->def);
-    int               own = op->n_in - (op->flags & IPU__OP_EPILOGUE ? IPU__EPILOGUE_IN : 0);
+    const ipu__op_def *op  = ipu__op_of(call->def);
+    int                own = op->n_in - (op->flags & IPU__OP_EPILOGUE ? IPU__EPILOGUE_IN : 0);
     if (!op->batch || op->fold) return false;
     for (int i = 0; i < call->n_operands; i++) {
         static const role roles[] = {[IPU__SHARED] = SAME, [IPU__AXIS_0] = IMAGES, [IPU__SUMMED] = SUM};
@@ -72,7 +72,7 @@ static bool find_roles(const ipu_kernel_call *call, wide *w)
 }
 
 /* The number of images; 0: operands do not agree. */
-static int64_t count_images(const ipu_kernel_call *call, const wide *w)
+static int64_t count_images(const ipu__kernel_call *call, const wide *w)
 {
     int64_t n = -1;
     for (int i = 0; i < call->n_operands; i++) {
@@ -85,14 +85,14 @@ static int64_t count_images(const ipu_kernel_call *call, const wide *w)
 }
 
 /* The call for so many images, as floats. */
-static bool describe_call(const ipu_kernel_call *call, int64_t at_once, int64_t n_images, wide *w)
+static bool describe_call(const ipu__kernel_call *call, int64_t at_once, int64_t n_images, wide *w)
 {
     w->call = *call;
     memset(w->call.layout, 0, sizeof w->call.layout);
     for (int i = 0; i < call->n_operands; i++) {
-        ipu_kernel_value *value = &w->call.operand[i];
-        w->is_held[i]           = is_narrow(value->type);
-        w->is_output[i]         = i >= ipu__op_of(call->def)->n_in;
+        ipu__kernel_value *value = &w->call.operand[i];
+        w->is_held[i]            = is_narrow(value->type);
+        w->is_output[i]          = i >= ipu__op_of(call->def)->n_in;
         if (w->role[i] == NONE) continue;
         if (w->is_held[i]) value->type = IPU_FLOAT;
         if (w->role[i] == SUM && value->type != IPU_FLOAT) return false;
@@ -109,7 +109,7 @@ static bool describe_call(const ipu_kernel_call *call, int64_t at_once, int64_t 
 /* Images of the implementation can lie in lanes. */
 static bool takes_lanes(const wide *w, int operand)
 {
-    const unsigned lanes = IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
+    const unsigned lanes = IPU__LAYOUT_BIT(IPU__LAYOUT_LANES);
     return w->at_once == IPU__LANES && w->impl->layouts
         && (w->impl->layouts(&w->call, w->n_inner, operand).takes & lanes);
 }
@@ -131,15 +131,16 @@ static bool find_impl(wide *w, const void *machine, int n_inner, bool needs_lane
 }
 
 /* The implementation has lanes wherever it can; what lies otherwise in `call` is turned. Blocks are handed on. */
-static bool find_layouts(wide *w, const ipu_kernel_call *call)
+static bool find_layouts(wide *w, const ipu__kernel_call *call)
 {
-    uint8_t layout[IPU__MAX_OPERANDS] = {IPU_LAYOUT_PLAIN};
+    uint8_t layout[IPU__MAX_OPERANDS] = {IPU__LAYOUT_PLAIN};
     for (int i = 0; i < call->n_operands; i++) {
         if (w->role[i] != IMAGES) continue;
-        layout[i] = takes_lanes(w, i) ? (uint8_t)IPU_LAYOUT_LANES : call->layout[i];
+        layout[i] = takes_lanes(w, i) ? (uint8_t)IPU__LAYOUT_LANES : call->layout[i];
         w->is_held[i] |= layout[i] != call->layout[i];
         /* Which stretch a part writes is known in lanes. */
-        if (w->n_inner > 1 && w->is_output[i] && w->is_held[i] && layout[i] != IPU_LAYOUT_LANES) return false;
+        if (w->n_inner > 1 && w->is_output[i] && w->is_held[i] && layout[i] != IPU__LAYOUT_LANES)
+            return false;
     }
     memcpy(w->call.layout, layout, sizeof layout);
     return true;
@@ -168,7 +169,7 @@ static bool find_places(wide *w, bool others)
 }
 
 /* Whether another implementation of the op is for its 16-bit type. */
-static bool has_others(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool has_others(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
     for (int i = 0; i < all.n; i++) {
@@ -184,14 +185,14 @@ typedef struct way {
     bool    needs_lanes;
 } way;
 
-static bool try_way(const ipu_kernel_call *call, const void *machine, way how, wide *out)
+static bool try_way(const ipu__kernel_call *call, const void *machine, way how, wide *out)
 {
     return describe_call(call, how.at_once, how.n_images, out)
         && find_impl(out, machine, how.n_inner, how.needs_lanes) && find_layouts(out, call)
         && find_places(out, how.needs_lanes);
 }
 
-static bool describe(const ipu_kernel_call *call, const void *machine, int n_parts, wide *out)
+static bool describe(const ipu__kernel_call *call, const void *machine, int n_parts, wide *out)
 {
     *out = (wide){0};
     if (!is_narrow(call->operand[0].type) || !find_roles(call, out) || out->role[0] != IMAGES) return false;
@@ -211,31 +212,31 @@ static bool describe(const ipu_kernel_call *call, const void *machine, int n_par
     return false;
 }
 
-bool ipu__wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__wide_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     wide w;
     return describe(call, machine, n_parts, &w);
 }
 
-ipu_kernel_layouts ipu__wide_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__wide_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    const unsigned     plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    ipu_kernel_layouts found = {plain, plain, false};
-    wide               w;
+    const unsigned      plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
+    ipu__kernel_layouts found = {plain, plain, false};
+    wide                w;
     if (!describe(call, ipu__cpu_machine_here(), n_parts, &w) || w.role[operand] != IMAGES
         || !w.impl->layouts)
         return found;
     memset(w.call.layout, 0, sizeof w.call.layout);
-    ipu_layout other = takes_lanes(&w, operand) ? IPU_LAYOUT_LANES : IPU_LAYOUT_BLOCKED;
-    found            = w.impl->layouts(&w.call, w.n_inner, operand);
-    found.takes &= plain | IPU_LAYOUT_BIT(other);
-    found.native &= plain | IPU_LAYOUT_BIT(other);
+    ipu__memory_layout other = takes_lanes(&w, operand) ? IPU__LAYOUT_LANES : IPU__LAYOUT_BLOCKED;
+    found                    = w.impl->layouts(&w.call, w.n_inner, operand);
+    found.takes &= plain | IPU__LAYOUT_BIT(other);
+    found.native &= plain | IPU__LAYOUT_BIT(other);
     return found;
 }
 
 /* ---- at load ---- */
 
-size_t ipu__wide_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__wide_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     wide w;
     if (!describe(call, ipu__cpu_machine_here(), n_parts, &w)) return 0;
@@ -253,7 +254,7 @@ void ipu__wide_release(void *prepared)
     ipu__free(s);
 }
 
-ipu_status ipu__wide_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__wide_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->states);
     *out     = NULL;
@@ -283,12 +284,12 @@ ipu_status ipu__wide_prepare(const ipu_kernel_call *call, int n_parts, void **ou
 /* ---- running ---- */
 
 typedef struct job {
-    const state           *s;
-    const wide            *w;
-    const ipu_kernel_call *call; /* that of 16-bit types */
-    void *const           *operand;
-    float                 *scratch, *sums; /* sums: of this part */
-    int                    part;           /* of a group */
+    const state            *s;
+    const wide             *w;
+    const ipu__kernel_call *call; /* that of 16-bit types */
+    void *const            *operand;
+    float                  *scratch, *sums; /* sums: of this part */
+    int                     part;           /* of a group */
 } job;
 
 static char *element(const job *j, int i, int64_t at)
@@ -392,7 +393,7 @@ static void finish_sums(const job *j)
     }
 }
 
-ipu_status ipu__wide_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
+ipu_status ipu__wide_run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *scratch,
                          int part, int n_parts)
 {
     state       *s      = prepared;

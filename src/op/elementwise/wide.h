@@ -5,12 +5,12 @@
 #include "engine/cpu/impl.h"
 #include "op/op.h"
 
-bool               ipu__wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__wide_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__wide_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__wide_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__wide_release(void *prepared);
-ipu_status ipu__wide_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
+bool                ipu__wide_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__wide_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__wide_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__wide_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__wide_release(void *prepared);
+ipu_status ipu__wide_run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *scratch,
                          int part, int n_parts);
 
 #define IPU__WIDE                                                               \

@@ -23,7 +23,7 @@ ipu_status ipu__index_fail(ipu_type type, const void *indices, int64_t i, int64_
                      (long long)extent - 1);
 }
 
-ipu__rows ipu__rows_axis(const ipu_shape *x, int axis, const ipu_kernel_value *indices)
+ipu__rows ipu__rows_axis(const ipu_shape *x, int axis, const ipu__kernel_value *indices)
 {
     ipu__rows r = {.outer      = 1,
                    .extent     = x->dim[axis],
@@ -37,7 +37,7 @@ ipu__rows ipu__rows_axis(const ipu_shape *x, int axis, const ipu_kernel_value *i
     return r;
 }
 
-ipu__rows ipu__rows_nd(const ipu_shape *x, const ipu_kernel_value *indices)
+ipu__rows ipu__rows_nd(const ipu_shape *x, const ipu__kernel_value *indices)
 {
     const ipu_shape *s = &indices->shape;
     ipu__rows        r = {.outer = 1, .extent = 1, .inner = 1, .n = 1, .index_type = indices->type};
@@ -80,9 +80,9 @@ ipu_status ipu__rows_examine(const ipu__rows *rows, const void *indices)
 }
 
 ipu_status ipu__rows_plan(int64_t n, int64_t inner, ipu_type type, const ipu_target *target,
-                          ipu_kernel_plan *out)
+                          ipu__kernel_plan *out)
 {
-    *out = (ipu_kernel_plan){
+    *out = (ipu__kernel_plan){
         .basis = "PopLibs' multiSlice: 30 cycles, 19 per row, 2 per 2 elements; rows (or, "
                  "where they are few, columns too) dealt evenly to the tiles"};
     if (n == 0 || inner == 0) return IPU_OK;
@@ -101,19 +101,19 @@ ipu_status ipu__rows_plan(int64_t n, int64_t inner, ipu_type type, const ipu_tar
 
 /* ---- copying rows ---- */
 
-static ipu__rows axis_rows(const ipu_kernel_call *call)
+static ipu__rows axis_rows(const ipu__kernel_call *call)
 {
     int axis = 0;
     ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis); /* infer has seen it */
     return ipu__rows_axis(&call->operand[X].shape, axis, &call->operand[INDICES]);
 }
 
-static ipu__rows nd_rows(const ipu_kernel_call *call)
+static ipu__rows nd_rows(const ipu__kernel_call *call)
 {
     return ipu__rows_nd(&call->operand[X].shape, &call->operand[INDICES]);
 }
 
-static void copy_ref(const ipu_kernel_call *call, const ipu__rows *rows, void *const *operand)
+static void copy_ref(const ipu__kernel_call *call, const ipu__rows *rows, void *const *operand)
 {
     size_t bytes = (size_t)rows->inner * ipu_type_size(call->operand[X].type);
     for (int64_t o = 0; o < rows->outer; o++)
@@ -153,7 +153,7 @@ static ipu_status copy_rows(const ipu__rows *rows, size_t bytes, const void *ind
     return IPU_OK;
 }
 
-static ipu_status copy_part(const ipu_kernel_call *call, const ipu__rows *rows, void *const *operand,
+static ipu_status copy_part(const ipu__kernel_call *call, const ipu__rows *rows, void *const *operand,
                             int part, int n_parts)
 {
     size_t bytes = (size_t)rows->inner * ipu_type_size(call->operand[X].type);
@@ -170,44 +170,45 @@ static ipu_status copy_part(const ipu_kernel_call *call, const ipu__rows *rows, 
     return IPU_OK;
 }
 
-#define COPY_KERNEL(op, rows_of)                                                                             \
-    static void op##_ref(const ipu_kernel_call *call, void *const *operand)                                  \
-    {                                                                                                        \
-        ipu__rows rows = rows_of(call);                                                                      \
-        copy_ref(call, &rows, operand);                                                                      \
-    }                                                                                                        \
-    static ipu_status op##_examine(const ipu_kernel_call *call, void *const *operand)                        \
-    {                                                                                                        \
-        ipu__rows rows = rows_of(call);                                                                      \
-        return ipu__rows_examine(&rows, operand[INDICES]);                                                   \
-    }                                                                                                        \
-    static ipu_status op##_run(const ipu_kernel_call *call, void *state, void *const *operand,               \
-                               void *scratch, int part, int n_parts)                                         \
-    {                                                                                                        \
-        (void)state, (void)scratch;                                                                          \
-        ipu__rows rows = rows_of(call);                                                                      \
-        return copy_part(call, &rows, operand, part, n_parts);                                               \
-    }                                                                                                        \
-    static ipu_status op##_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out) \
-    {                                                                                                        \
-        ipu__rows rows = rows_of(call);                                                                      \
-        return ipu__rows_plan(rows.outer * rows.n, rows.inner, call->operand[X].type, target, out);          \
-    }                                                                                                        \
-    static const ipu__cpu_impl op##_implementations[] = {                                                    \
+#define COPY_KERNEL(op, rows_of)                                                                    \
+    static void op##_ref(const ipu__kernel_call *call, void *const *operand)                        \
+    {                                                                                               \
+        ipu__rows rows = rows_of(call);                                                             \
+        copy_ref(call, &rows, operand);                                                             \
+    }                                                                                               \
+    static ipu_status op##_examine(const ipu__kernel_call *call, void *const *operand)              \
+    {                                                                                               \
+        ipu__rows rows = rows_of(call);                                                             \
+        return ipu__rows_examine(&rows, operand[INDICES]);                                          \
+    }                                                                                               \
+    static ipu_status op##_run(const ipu__kernel_call *call, void *state, void *const *operand,     \
+                               void *scratch, int part, int n_parts)                                \
+    {                                                                                               \
+        (void)state, (void)scratch;                                                                 \
+        ipu__rows rows = rows_of(call);                                                             \
+        return copy_part(call, &rows, operand, part, n_parts);                                      \
+    }                                                                                               \
+    static ipu_status op##_plan(const ipu__kernel_call *call, const ipu_target *target,             \
+                                ipu__kernel_plan *out)                                              \
+    {                                                                                               \
+        ipu__rows rows = rows_of(call);                                                             \
+        return ipu__rows_plan(rows.outer * rows.n, rows.inner, call->operand[X].type, target, out); \
+    }                                                                                               \
+    static const ipu__cpu_impl op##_implementations[] = {                                           \
         {.head = {"rows", ipu__op_fits_always}, .run = op##_run}};
 COPY_KERNEL(gather, axis_rows)
 COPY_KERNEL(gather_nd, nd_rows)
 
-static double copy_work(const ipu_kernel_call *call)
+static double copy_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[OUT].shape);
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"), IPU__OUTPUT("out")};
 
 /* ---- gather ---- */
 
-static ipu_status gather_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status gather_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape, *indices = &call->operand[INDICES].shape;
     int              axis;
@@ -217,7 +218,7 @@ static ipu_status gather_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
         return ipu__fail(IPU_INVALID, "gather: %s by indices %s has rank %d: expected at most %d",
                          ipu__shape_str(x), ipu__shape_str(indices), x->rank - 1 + indices->rank,
                          IPU_MAX_RANK);
-    *out = (ipu_kernel_value){call->operand[X].type, {.rank = 0}};
+    *out = (ipu__kernel_value){call->operand[X].type, {.rank = 0}};
     for (int d = 0; d < axis; d++) out->shape.dim[out->shape.rank++] = x->dim[d];
     for (int d = 0; d < indices->rank; d++) out->shape.dim[out->shape.rank++] = indices->dim[d];
     for (int d = axis + 1; d < x->rank; d++) out->shape.dim[out->shape.rank++] = x->dim[d];
@@ -257,7 +258,7 @@ static const char *const gather_samples[] = {
 };
 /* clang-format on */
 
-const ipu_op_def ipu__op_gather = {
+const ipu__op_def ipu__op_gather = {
     .kernel       = {.name            = "gather",
                      .operands        = operands,
                      .n_operands      = 3,
@@ -292,7 +293,7 @@ ipu_value ipu_embedding(ipu_builder *b, ipu_value table, ipu_value indices, int6
 
 /* ---- gather_nd ---- */
 
-static ipu_status gather_nd_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status gather_nd_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape, *indices = &call->operand[INDICES].shape;
     IPU_TRY(ipu__op_want_integer(call, INDICES));
@@ -303,7 +304,7 @@ static ipu_status gather_nd_infer(const ipu_kernel_call *call, ipu_kernel_value 
             "gather_nd: indices %s: expected a last dimension of 1 to %d, the rank of x, and a result of "
             "rank %d at most",
             ipu__shape_str(indices), x->rank, IPU_MAX_RANK);
-    *out = (ipu_kernel_value){call->operand[X].type, {.rank = 0}};
+    *out = (ipu__kernel_value){call->operand[X].type, {.rank = 0}};
     for (int d = 0; d < indices->rank - 1; d++) out->shape.dim[out->shape.rank++] = indices->dim[d];
     for (int d = (int)k; d < x->rank; d++) out->shape.dim[out->shape.rank++] = x->dim[d];
     return IPU_OK;
@@ -311,7 +312,7 @@ static ipu_status gather_nd_infer(const ipu_kernel_call *call, ipu_kernel_value 
 
 static void gather_nd_grad(ipu__gradient *g)
 {
-    const ipu_kernel_value *x = &g->call->operand[X];
+    const ipu__kernel_value *x = &g->call->operand[X];
     if (!g->wanted[X]) return;
     ipu_value zeros = ipu_expand(g->b, ipu_constant_value(g->b, x->type, IPU_SCALAR, 0), x->shape);
     g->d_in[X]      = ipu_scatter_nd(g->b, zeros, g->in[INDICES], g->d_out[0], IPU_SCATTER_ADD);
@@ -328,7 +329,7 @@ static const char *const gather_nd_samples[] = {
 };
 /* clang-format on */
 
-const ipu_op_def ipu__op_gather_nd = {
+const ipu__op_def ipu__op_gather_nd = {
     .kernel  = {.name            = "gather_nd",
                 .operands        = operands,
                 .n_operands      = 3,

@@ -36,8 +36,8 @@ typedef struct ipu__rows {
 } ipu__rows;
 
 /* The shape of x where `axis` is indexed; where its first `k` dimensions are. */
-ipu__rows ipu__rows_axis(const ipu_shape *x, int axis, const ipu_kernel_value *indices);
-ipu__rows ipu__rows_nd(const ipu_shape *x, const ipu_kernel_value *indices);
+ipu__rows ipu__rows_axis(const ipu_shape *x, int axis, const ipu__kernel_value *indices);
+ipu__rows ipu__rows_nd(const ipu_shape *x, const ipu__kernel_value *indices);
 
 /* Row that index `i` names, or -1. */
 int64_t    ipu__rows_find(const ipu__rows *rows, const void *indices, int64_t i);
@@ -47,7 +47,7 @@ ipu_status ipu__rows_examine(const ipu__rows *rows, const void *indices);
 
 /* `n` rows of `inner` elements dealt to the tiles, each fetched from another tile. */
 ipu_status ipu__rows_plan(int64_t n, int64_t inner, ipu_type type, const ipu_target *target,
-                          ipu_kernel_plan *out);
+                          ipu__kernel_plan *out);
 
 /* The functions of ipu/op/gather.h where elements are multiplied, or the larger or smaller stays. */
 ipu_value ipu__scatter_reduce_nd(ipu_builder *b, ipu_value x, ipu_value indices, ipu_value updates,

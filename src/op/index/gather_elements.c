@@ -14,14 +14,14 @@
 /* gather_elements: x, indices, out. scatter_elements: x, indices, updates, out. */
 enum { X, INDICES, GATHERED, UPDATES = 2, SCATTERED };
 
-static int get_axis(const ipu_kernel_call *call)
+static int get_axis(const ipu__kernel_call *call)
 {
     int axis = 0;
     ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis); /* infer has seen it */
     return axis;
 }
 
-static ipu_status check_indices(const ipu_kernel_call *call)
+static ipu_status check_indices(const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[X].shape, *indices = &call->operand[INDICES].shape;
     int              axis;
@@ -37,7 +37,7 @@ static ipu_status check_indices(const ipu_kernel_call *call)
 /* ---- the meaning ---- */
 
 /* Element of x that element `i` of `indices` names, or -1. */
-static int64_t place(const ipu_kernel_call *call, int axis, const void *indices, int64_t i)
+static int64_t place(const ipu__kernel_call *call, int axis, const void *indices, int64_t i)
 {
     const ipu_shape *x = &call->operand[X].shape, *s = &call->operand[INDICES].shape;
     int64_t          left = i, at = 0, stride = 1;
@@ -53,18 +53,18 @@ static int64_t place(const ipu_kernel_call *call, int axis, const void *indices,
     return at;
 }
 
-static ipu_status examine(const ipu_kernel_call *call, void *const *operand)
+static ipu_status examine(const ipu__kernel_call *call, void *const *operand)
 {
-    const ipu_kernel_value *indices = &call->operand[INDICES];
-    int64_t                 extent  = call->operand[X].shape.dim[get_axis(call)];
-    int64_t                 n       = ipu__op_n_elements(&indices->shape);
+    const ipu__kernel_value *indices = &call->operand[INDICES];
+    int64_t                  extent  = call->operand[X].shape.dim[get_axis(call)];
+    int64_t                  n       = ipu__op_n_elements(&indices->shape);
     for (int64_t i = 0; i < n; i++)
         if (ipu__index_fix(ipu__index_load(indices->type, operand[INDICES], i), extent) < 0)
             return ipu__index_fail(indices->type, operand[INDICES], i, extent);
     return IPU_OK;
 }
 
-static void gather_elements_ref(const ipu_kernel_call *call, void *const *operand)
+static void gather_elements_ref(const ipu__kernel_call *call, void *const *operand)
 {
     size_t  unit = ipu_type_size(call->operand[X].type);
     int64_t n    = ipu__op_n_elements(&call->operand[INDICES].shape);
@@ -77,7 +77,7 @@ static void gather_elements_ref(const ipu_kernel_call *call, void *const *operan
     }
 }
 
-static ipu_status get_set(const ipu_kernel_call *call, bool *is_set)
+static ipu_status get_set(const ipu__kernel_call *call, bool *is_set)
 {
     const char *how  = ipu__op_text(call, "reduction");
     ipu_type    type = call->operand[X].type;
@@ -102,7 +102,7 @@ static void add_bits(void *to, const void *from, size_t unit)
 }
 
 /* All that goes to element `at`, summed in double and rounded once: the first source seeks the others. */
-static void add_all(const ipu_kernel_call *call, void *const *operand, int axis, int64_t first, int64_t at)
+static void add_all(const ipu__kernel_call *call, void *const *operand, int axis, int64_t first, int64_t at)
 {
     ipu_type type = call->operand[X].type;
     int64_t  n    = ipu__op_n_elements(&call->operand[INDICES].shape);
@@ -112,14 +112,14 @@ static void add_all(const ipu_kernel_call *call, void *const *operand, int axis,
     ipu__number_store(type, operand[SCATTERED], at, sum);
 }
 
-static bool is_first(const ipu_kernel_call *call, const void *indices, int axis, int64_t i, int64_t at)
+static bool is_first(const ipu__kernel_call *call, const void *indices, int axis, int64_t i, int64_t at)
 {
     for (int64_t k = 0; k < i; k++)
         if (place(call, axis, indices, k) == at) return false;
     return true;
 }
 
-static void scatter_elements_ref(const ipu_kernel_call *call, void *const *operand)
+static void scatter_elements_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type type   = call->operand[X].type;
     size_t   unit   = ipu_type_size(type);
@@ -148,7 +148,7 @@ static void scatter_elements_ref(const ipu_kernel_call *call, void *const *opera
 }
 
 /* Each element that is added to in half or bfloat16 looks at all indices. */
-static double scatter_elements_ref_work(const ipu_kernel_call *call)
+static double scatter_elements_ref_work(const ipu__kernel_call *call)
 {
     ipu_type type   = call->operand[X].type;
     bool     is_set = true;
@@ -165,7 +165,7 @@ typedef struct lanes {
     ipu_type index_type;
 } lanes;
 
-static lanes get_lanes(const ipu_kernel_call *call)
+static lanes get_lanes(const ipu__kernel_call *call)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     int              axis = get_axis(call);
@@ -175,7 +175,7 @@ static lanes get_lanes(const ipu_kernel_call *call)
     return l;
 }
 
-static bool same_lanes(const ipu_kernel_call *call)
+static bool same_lanes(const ipu__kernel_call *call)
 {
     int axis = get_axis(call);
     for (int d = 0; d < call->operand[X].shape.rank; d++)
@@ -183,13 +183,13 @@ static bool same_lanes(const ipu_kernel_call *call)
     return true;
 }
 
-static bool gather_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool gather_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return same_lanes(call);
 }
 
-static bool scatter_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool scatter_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     ipu_type type   = call->operand[X].type;
@@ -239,7 +239,7 @@ typedef ipu_status (*gather_fn)(const lanes *l, const share *s, const void *from
 static const gather_fn gathers[] = {
     [1] = gather_uint8_t, [2] = gather_uint16_t, [4] = gather_uint32_t, [8] = gather_uint64_t};
 
-static ipu_status gather_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status gather_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                              int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -290,7 +290,7 @@ static gather_fn find_scatter(ipu_type type, bool is_set)
     return add[ipu_type_size(type)];
 }
 
-static ipu_status scatter_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status scatter_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -311,29 +311,29 @@ static ipu_status scatter_run(const ipu_kernel_call *call, void *state, void *co
 
 /* ---- records ---- */
 
-static ipu_status gather_elements_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status gather_elements_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_indices(call));
-    *out = (ipu_kernel_value){call->operand[X].type, call->operand[INDICES].shape};
+    *out = (ipu__kernel_value){call->operand[X].type, call->operand[INDICES].shape};
     return IPU_OK;
 }
 
 static void gather_elements_grad(ipu__gradient *g)
 {
-    const ipu_kernel_value *x = &g->call->operand[X];
+    const ipu__kernel_value *x = &g->call->operand[X];
     if (!g->wanted[X]) return;
     ipu_value zeros = ipu_expand(g->b, ipu_constant_value(g->b, x->type, IPU_SCALAR, 0), x->shape);
     g->d_in[X]      = ipu_scatter_elements(g->b, zeros, g->in[INDICES], g->d_out[0], get_axis(g->call),
                                            IPU_SCATTER_ADD);
 }
 
-static double indices_work(const ipu_kernel_call *call)
+static double indices_work(const ipu__kernel_call *call)
 {
     double n = (double)ipu__op_n_elements(&call->operand[INDICES].shape);
     return call->n_operands == 4 ? n + (double)ipu__op_n_elements(&call->operand[X].shape) : n;
 }
 
-static ipu_status elements_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status elements_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     return ipu__rows_plan((int64_t)indices_work(call), 1, call->operand[X].type, target, out);
 }
@@ -346,8 +346,8 @@ static const ipu_op_attribute attributes[] = {
      .meaning        = "none: the last of equal indices stays; add: added to x"},
 };
 
-static const ipu_kernel_operand gather_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
-                                                     IPU__OUTPUT("out")};
+static const ipu__kernel_operand gather_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
+                                                      IPU__OUTPUT("out")};
 
 static const ipu__cpu_impl gather_impls[] = {{.head = {"lanes", gather_fits}, .run = gather_run}};
 /* clang-format off */
@@ -363,7 +363,7 @@ static const char *const gather_samples[] = {
 };
 /* clang-format on */
 
-const ipu_op_def ipu__op_gather_elements = {
+const ipu__op_def ipu__op_gather_elements = {
     .kernel       = {.name            = "gather_elements",
                      .operands        = gather_operands,
                      .n_operands      = 3,
@@ -391,7 +391,7 @@ ipu_value ipu_gather_elements(ipu_builder *b, ipu_value x, ipu_value indices, in
     return ipu__emit1(b, "gather_elements", IPU__WITH(IPU_INT_ATTRIBUTE("axis", axis)), IPU__IN(x, indices));
 }
 
-static ipu_status scatter_elements_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status scatter_elements_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool is_set;
     IPU_TRY(check_indices(call));
@@ -407,7 +407,7 @@ static void scatter_elements_grad(ipu__gradient *g)
     bool is_set = false;
     int  axis   = get_axis(g->call);
     get_set(g->call, &is_set);
-    const ipu_kernel_value *updates = &g->call->operand[UPDATES];
+    const ipu__kernel_value *updates = &g->call->operand[UPDATES];
     if (g->wanted[UPDATES]) g->d_in[UPDATES] = ipu_gather_elements(g->b, g->d_out[0], g->in[INDICES], axis);
     if (!g->wanted[X]) return;
     g->d_in[X] = g->d_out[0];
@@ -417,8 +417,8 @@ static void scatter_elements_grad(ipu__gradient *g)
     g->d_in[X]      = ipu_scatter_elements(g->b, g->d_out[0], g->in[INDICES], zeros, axis, IPU_SCATTER_SET);
 }
 
-static const ipu_kernel_operand scatter_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
-                                                      IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", X)};
+static const ipu__kernel_operand scatter_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
+                                                       IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", X)};
 
 static const ipu__cpu_impl scatter_impls[] = {{.head = {"lanes", scatter_fits}, .run = scatter_run}};
 /* clang-format off */
@@ -438,7 +438,7 @@ static const char *const scatter_samples[] = {
 };
 /* clang-format on */
 
-const ipu_op_def ipu__op_scatter_elements = {
+const ipu__op_def ipu__op_scatter_elements = {
     .kernel       = {.name            = "scatter_elements",
                      .operands        = scatter_operands,
                      .n_operands      = 4,

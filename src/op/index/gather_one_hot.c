@@ -7,7 +7,7 @@
 
 enum { INDICES, OUT };
 
-static ipu_status get_bits(const ipu_kernel_call *call, ipu_type type, uint64_t bits[2])
+static ipu_status get_bits(const ipu__kernel_call *call, ipu_type type, uint64_t bits[2])
 {
     static const char *const names[] = {"off", "on"};
     for (int i = 0; i < 2; i++) {
@@ -20,7 +20,7 @@ static ipu_status get_bits(const ipu_kernel_call *call, ipu_type type, uint64_t 
     return IPU_OK;
 }
 
-static ipu_status one_hot_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status one_hot_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *shape = &call->operand[INDICES].shape;
     const char      *type  = ipu__op_text(call, "type");
@@ -46,7 +46,7 @@ typedef struct place {
     int64_t outer, depth, inner;
 } place;
 
-static place get_place(const ipu_kernel_call *call)
+static place get_place(const ipu__kernel_call *call)
 {
     const ipu_shape *out  = &call->operand[OUT].shape;
     int              axis = 0;
@@ -57,7 +57,7 @@ static place get_place(const ipu_kernel_call *call)
     return p;
 }
 
-static void one_hot_ref(const ipu_kernel_call *call, void *const *operand)
+static void one_hot_ref(const ipu__kernel_call *call, void *const *operand)
 {
     place    p    = get_place(call);
     ipu_type type = call->operand[OUT].type;
@@ -72,7 +72,7 @@ static void one_hot_ref(const ipu_kernel_call *call, void *const *operand)
 }
 
 /* All off, then one on per index. */
-static ipu_status one_hot_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status one_hot_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -98,12 +98,12 @@ static ipu_status one_hot_run(const ipu_kernel_call *call, void *state, void *co
     return IPU_OK;
 }
 
-static double one_hot_work(const ipu_kernel_call *call)
+static double one_hot_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[OUT].shape);
 }
 
-static ipu_status one_hot_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status one_hot_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t      step = 8 / (int64_t)ipu_type_size(call->operand[OUT].type);
     ipu__op_loop loop = {26, (double)step, 2};
@@ -112,7 +112,7 @@ static ipu_status one_hot_plan(const ipu_kernel_call *call, const ipu_target *ta
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("indices"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("indices"), IPU__OUTPUT("out")};
 
 static const ipu__cpu_impl implementations[] = {
     {.head = {"plain", ipu__op_fits_always}, .run = one_hot_run},
@@ -133,7 +133,7 @@ static const char *const samples[] = {"int32[5]; depth=4",
                                       "int32[300]{0,999}; depth=1000",
                                       NULL};
 
-const ipu_op_def ipu__op_one_hot = {
+const ipu__op_def ipu__op_one_hot = {
     .kernel       = {.name            = "one_hot",
                      .operands        = operands,
                      .n_operands      = 2,

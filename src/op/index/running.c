@@ -11,7 +11,7 @@
 
 enum { X };
 
-static ipu_status scan_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status scan_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK));
@@ -20,7 +20,7 @@ static ipu_status scan_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static int axis_of(const ipu_kernel_call *call)
+static int axis_of(const ipu__kernel_call *call)
 {
     int axis = 0;
     ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis); /* seen by infer: cannot fail */
@@ -40,13 +40,13 @@ static ipu_value behind(ipu_builder *b, ipu_value first, ipu_value rest, int axi
 
 /* ---- logcumsumexp ---- */
 
-static ipu_status logcumsumexp_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status logcumsumexp_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     return scan_infer(call, out);
 }
 
-static void logcumsumexp_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void logcumsumexp_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out)
 {
     int       axis = axis_of(call);
@@ -62,12 +62,12 @@ static void logcumsumexp_compose(ipu_builder *b, const ipu_kernel_call *call, co
 
 /* ---- cummax, cummin ---- */
 
-static ipu_status extreme_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status extreme_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(scan_infer(call, &out[0]));
     IPU_TRY(ipu__op_axis(call, "axis", out[0].shape.rank, &axis));
-    out[1] = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    out[1] = (ipu__kernel_value){IPU_INT32, out[0].shape};
     if (out[0].shape.dim[axis] <= INT32_MAX) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: dimension %d of \"x\" has %lld elements: expected at most %d",
                      call->def->name, axis, (long long)out[0].shape.dim[axis], INT32_MAX);
@@ -83,7 +83,7 @@ static ipu_value stays(ipu_builder *b, ipu_value before, ipu_value own, bool is_
 }
 
 /* Places first, then the elements there: only they have a gradient. */
-static void extreme(ipu_builder *b, const ipu_kernel_call *call, ipu_value in, ipu_value *out, bool is_max)
+static void extreme(ipu_builder *b, const ipu__kernel_call *call, ipu_value in, ipu_value *out, bool is_max)
 {
     ipu_shape shape = call->operand[X].shape, line = shape;
     ipu_type  type = call->operand[X].type;
@@ -108,44 +108,44 @@ static void extreme(ipu_builder *b, const ipu_kernel_call *call, ipu_value in, i
     out[1] = places;
 }
 
-static void cummax_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void cummax_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     extreme(b, call, in[X], out, true);
 }
 
-static void cummin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void cummin_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     extreme(b, call, in[X], out, false);
 }
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand sum_operands[]     = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand extreme_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"),
-                                                      IPU__OUTPUT("indices")};
-static const ipu_op_attribute   attributes[]       = {{.name     = "axis",
-                                                       .kind     = IPU_ATTRIBUTE_INT,
-                                                       .required = true,
-                                                       .meaning  = "the dimension along which it runs"}};
+static const ipu__kernel_operand sum_operands[]     = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand extreme_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"),
+                                                       IPU__OUTPUT("indices")};
+static const ipu_op_attribute    attributes[]       = {{.name     = "axis",
+                                                        .kind     = IPU_ATTRIBUTE_INT,
+                                                        .required = true,
+                                                        .meaning  = "the dimension along which it runs"}};
 static const char *const sum_samples[] = {"float[7,3]; axis=0", "float[2,1,5]; axis=-1", "float[3,0]; axis=1",
                                           NULL};
 static const char *const extreme_samples[] = {"float[7,3]; axis=0", "float[2,1,5]; axis=-1",
                                               "bool[9]; axis=0",    "int32[3,4]; axis=1",
                                               "float[3,0]; axis=1", NULL};
 
-#define RECORD(op, operands_, infer_, samples_, text)                                           \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                        \
-                                                      .operands   = operands_,                  \
-                                                      .n_operands = (int)IPU__COUNT(operands_), \
-                                                      .check      = ipu__op_check},                  \
-                                     .n_in         = 1,                                         \
-                                     .family       = "sort",                                    \
-                                     .summary      = (text),                                    \
-                                     .attributes   = attributes,                                \
-                                     .n_attributes = IPU__COUNT(attributes),                    \
-                                     .infer        = infer_,                                    \
-                                     .compose      = op##_compose,                              \
-                                     .samples      = samples_}
+#define RECORD(op, operands_, infer_, samples_, text)                                            \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                        \
+                                                       .operands   = operands_,                  \
+                                                       .n_operands = (int)IPU__COUNT(operands_), \
+                                                       .check      = ipu__op_check},                  \
+                                      .n_in         = 1,                                         \
+                                      .family       = "sort",                                    \
+                                      .summary      = (text),                                    \
+                                      .attributes   = attributes,                                \
+                                      .n_attributes = IPU__COUNT(attributes),                    \
+                                      .infer        = infer_,                                    \
+                                      .compose      = op##_compose,                              \
+                                      .samples      = samples_}
 RECORD(logcumsumexp, sum_operands, logcumsumexp_infer, sum_samples, "logarithm of the running sum of exp(x)");
 RECORD(cummax, extreme_operands, extreme_infer, extreme_samples, "the largest so far, and where it is");
 RECORD(cummin, extreme_operands, extreme_infer, extreme_samples, "the smallest so far, and where it is");

@@ -214,7 +214,7 @@ static ipu_status scatter_part(const job *j, void *scratch, int part, int n_part
 
 enum { DY, INDICES, DX };
 
-static ipu_status gather_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status gather_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *dy = &call->operand[DY].shape, *indices = &call->operand[INDICES].shape;
     int64_t          extent = ipu__op_int(call, "extent");
@@ -232,14 +232,14 @@ static ipu_status gather_grad_infer(const ipu_kernel_call *call, ipu_kernel_valu
                              ipu__shape_str(dy), ipu__shape_str(indices), axis);
     if (extent < 0)
         return ipu__fail(IPU_INVALID, "gather_grad: extent = %lld: expected 0 or more", (long long)extent);
-    *out = (ipu_kernel_value){call->operand[DY].type, {.rank = rank}};
+    *out = (ipu__kernel_value){call->operand[DY].type, {.rank = rank}};
     for (int d = 0; d < axis; d++) out->shape.dim[d] = dy->dim[d];
     out->shape.dim[axis] = extent;
     for (int d = axis + 1; d < rank; d++) out->shape.dim[d] = dy->dim[d + indices->rank - 1];
     return IPU_OK;
 }
 
-static job gather_grad_job(const ipu_kernel_call *call, void *const *operand)
+static job gather_grad_job(const ipu__kernel_call *call, void *const *operand)
 {
     int axis = 0;
     ipu__op_axis(call, "axis", call->operand[DX].shape.rank, &axis);
@@ -281,7 +281,7 @@ static void gather_grad_grad(ipu__gradient *g)
 
 enum { S_X, S_INDICES, S_UPDATES, S_OUT };
 
-static ipu_status get_set(const ipu_kernel_call *call, bool *is_set)
+static ipu_status get_set(const ipu__kernel_call *call, bool *is_set)
 {
     const char *how = ipu__op_text(call, "reduction");
     *is_set         = strcmp(how, "none") == 0;
@@ -294,7 +294,7 @@ static ipu_status get_set(const ipu_kernel_call *call, bool *is_set)
     return IPU_OK;
 }
 
-static ipu_status scatter_nd_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status scatter_nd_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[S_X].shape, *indices = &call->operand[S_INDICES].shape;
     bool             is_set;
@@ -314,7 +314,7 @@ static ipu_status scatter_nd_infer(const ipu_kernel_call *call, ipu_kernel_value
     return IPU_OK;
 }
 
-static job scatter_nd_job(const ipu_kernel_call *call, void *const *operand)
+static job scatter_nd_job(const ipu__kernel_call *call, void *const *operand)
 {
     job j = {.rows    = ipu__rows_nd(&call->operand[S_X].shape, &call->operand[S_INDICES]),
              .type    = call->operand[S_X].type,
@@ -331,7 +331,7 @@ static void scatter_nd_grad(ipu__gradient *g)
 {
     bool is_set = false;
     get_set(g->call, &is_set);
-    const ipu_kernel_value *updates = &g->call->operand[S_UPDATES];
+    const ipu__kernel_value *updates = &g->call->operand[S_UPDATES];
     if (g->wanted[S_UPDATES]) g->d_in[S_UPDATES] = ipu_gather_nd(g->b, g->d_out[0], g->in[S_INDICES]);
     if (!g->wanted[S_X]) return;
     g->d_in[S_X] = g->d_out[0];
@@ -346,40 +346,41 @@ static void scatter_nd_grad(ipu__gradient *g)
 static void *const nowhere[IPU__MAX_OPERANDS];
 
 #define SCATTER_KERNEL(op)                                                                                   \
-    static void op##_ref(const ipu_kernel_call *call, void *const *operand)                                  \
+    static void op##_ref(const ipu__kernel_call *call, void *const *operand)                                 \
     {                                                                                                        \
         job j = op##_job(call, operand);                                                                     \
         scatter_ref(&j);                                                                                     \
     }                                                                                                        \
-    static ipu_status op##_examine(const ipu_kernel_call *call, void *const *operand)                        \
+    static ipu_status op##_examine(const ipu__kernel_call *call, void *const *operand)                       \
     {                                                                                                        \
         job j = op##_job(call, operand);                                                                     \
         return ipu__rows_examine(&j.rows, j.indices);                                                        \
     }                                                                                                        \
-    static size_t op##_scratch(const ipu_kernel_call *call, int n_parts)                                     \
+    static size_t op##_scratch(const ipu__kernel_call *call, int n_parts)                                    \
     {                                                                                                        \
         (void)n_parts;                                                                                       \
         job j = op##_job(call, nowhere);                                                                     \
         return sorted_bytes(&j.rows, j.type);                                                                \
     }                                                                                                        \
-    static ipu_status op##_run(const ipu_kernel_call *call, void *state, void *const *operand,               \
+    static ipu_status op##_run(const ipu__kernel_call *call, void *state, void *const *operand,              \
                                void *scratch, int part, int n_parts)                                         \
     {                                                                                                        \
         (void)state;                                                                                         \
         job j = op##_job(call, operand);                                                                     \
         return scatter_part(&j, scratch, part, n_parts);                                                     \
     }                                                                                                        \
-    static double op##_work(const ipu_kernel_call *call)                                                     \
+    static double op##_work(const ipu__kernel_call *call)                                                    \
     {                                                                                                        \
         job j = op##_job(call, nowhere);                                                                     \
         return ((double)j.rows.n + (double)j.rows.extent) * (double)j.rows.outer * (double)j.rows.inner;     \
     }                                                                                                        \
-    static double op##_ref_work(const ipu_kernel_call *call)                                                 \
+    static double op##_ref_work(const ipu__kernel_call *call)                                                \
     {                                                                                                        \
         job j = op##_job(call, nowhere);                                                                     \
         return op##_work(call) * ((double)j.rows.n + 1);                                                     \
     }                                                                                                        \
-    static ipu_status op##_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out) \
+    static ipu_status op##_plan(const ipu__kernel_call *call, const ipu_target *target,                      \
+                                ipu__kernel_plan *out)                                                       \
     {                                                                                                        \
         job j = op##_job(call, nowhere);                                                                     \
         return ipu__rows_plan(j.rows.outer * (j.rows.n + j.rows.extent), j.rows.inner, j.type, target, out); \
@@ -397,8 +398,8 @@ SCATTER_KERNEL(scatter_nd)
         .implementations = IPU__ON_CPU(op_name##_implementations)                                         \
     }
 
-static const ipu_kernel_operand gather_grad_operands[] = {IPU__INPUT("dy"), IPU__INPUT("indices"),
-                                                          IPU__OUTPUT("dx")};
+static const ipu__kernel_operand gather_grad_operands[] = {IPU__INPUT("dy"), IPU__INPUT("indices"),
+                                                           IPU__OUTPUT("dx")};
 
 static const ipu_op_attribute gather_grad_attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .meaning = "dimension of x that was indexed"},
@@ -417,7 +418,7 @@ static const char *const gather_grad_samples[] = {
     "float[500,203], int32[500]{0,1}; extent=2",  NULL,
 };
 
-const ipu_op_def ipu__op_gather_grad = {
+const ipu__op_def ipu__op_gather_grad = {
     .kernel       = KERNEL(gather_grad, gather_grad_operands, 3),
     .n_in         = 2,
     .family       = "gather",
@@ -430,8 +431,8 @@ const ipu_op_def ipu__op_gather_grad = {
     .samples      = gather_grad_samples,
 };
 
-static const ipu_kernel_operand scatter_nd_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
-                                                         IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", S_X)};
+static const ipu__kernel_operand scatter_nd_operands[] = {
+    IPU__INPUT("x"), IPU__INPUT("indices"), IPU__INPUT("updates"), IPU__OUTPUT_OVER("out", S_X)};
 
 static const ipu_op_attribute scatter_nd_attributes[] = {
     {.name           = "reduction",
@@ -454,7 +455,7 @@ static const char *const scatter_nd_samples[] = {
     NULL,
 };
 
-const ipu_op_def ipu__op_scatter_nd = {
+const ipu__op_def ipu__op_scatter_nd = {
     .kernel       = KERNEL(scatter_nd, scatter_nd_operands, 4),
     .n_in         = 3,
     .family       = "gather",

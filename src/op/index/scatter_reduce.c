@@ -16,7 +16,7 @@ enum { X, INDICES, UPDATES, OUT }; /* [rows, inner], [n], [n, inner] */
 typedef enum fold { MUL, MAX, MIN, N_FOLDS } fold;
 static const char *const fold_names[N_FOLDS] = {"mul", "max", "min"};
 
-static ipu_status get_fold(const ipu_kernel_call *call, fold *out)
+static ipu_status get_fold(const ipu__kernel_call *call, fold *out)
 {
     const char *name = ipu__op_text(call, "reduction");
     int         i    = 0;
@@ -26,7 +26,7 @@ static ipu_status get_fold(const ipu_kernel_call *call, fold *out)
     return ipu__fail(IPU_INVALID, "scatter_reduce: reduction \"%s\": expected mul, max or min", name);
 }
 
-static ipu_status scatter_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status scatter_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     fold how;
     IPU_TRY(get_fold(call, &how));
@@ -94,7 +94,7 @@ static void (*const folds[IPU_N_TYPES])(fold how, void *to, const void *from, in
 };
 
 /* Rows `mine`. An index that is out of range is left out; *bad is the first of them, -1: none. */
-static void do_rows(const ipu_kernel_call *call, void *const *operand, ipu_interval mine, int64_t *bad)
+static void do_rows(const ipu__kernel_call *call, void *const *operand, ipu_interval mine, int64_t *bad)
 {
     const ipu_shape *x     = &call->operand[X].shape;
     size_t           pitch = (size_t)x->dim[1] * ipu_type_size(call->operand[X].type);
@@ -115,37 +115,37 @@ static void do_rows(const ipu_kernel_call *call, void *const *operand, ipu_inter
     }
 }
 
-static void scatter_ref(const ipu_kernel_call *call, void *const *operand)
+static void scatter_ref(const ipu__kernel_call *call, void *const *operand)
 {
     int64_t bad;
     do_rows(call, operand, (ipu_interval){0, call->operand[X].shape.dim[0]}, &bad);
 }
 
-static ipu_status scatter_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status scatter_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
     (void)state, (void)scratch;
-    const ipu_kernel_value *x = &call->operand[X];
-    int64_t                 bad, line = ipu__op_line(x->type);
-    int64_t                 grain = x->shape.dim[1] > 0 ? ipu__op_ceil_div(line, x->shape.dim[1]) : line;
+    const ipu__kernel_value *x = &call->operand[X];
+    int64_t                  bad, line = ipu__op_line(x->type);
+    int64_t                  grain = x->shape.dim[1] > 0 ? ipu__op_ceil_div(line, x->shape.dim[1]) : line;
     do_rows(call, operand, ipu__op_part(x->shape.dim[0], grain, part, n_parts), &bad);
     if (bad < 0) return IPU_OK;
     return ipu__index_fail(call->operand[INDICES].type, operand[INDICES], bad, x->shape.dim[0]);
 }
 
-static ipu_status scatter_examine(const ipu_kernel_call *call, void *const *operand)
+static ipu_status scatter_examine(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__rows rows = ipu__rows_axis(&call->operand[X].shape, 0, &call->operand[INDICES]);
     return ipu__rows_examine(&rows, operand[INDICES]);
 }
 
-static double scatter_work(const ipu_kernel_call *call)
+static double scatter_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[X].shape)
          + 2 * (double)ipu__op_n_elements(&call->operand[UPDATES].shape);
 }
 
-static ipu_status scatter_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status scatter_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     const ipu_shape *x = &call->operand[X].shape;
     return ipu__rows_plan(x->dim[0] + call->operand[INDICES].shape.dim[0], x->dim[1], call->operand[X].type,
@@ -188,7 +188,7 @@ static void scatter_grad(ipu__gradient *g)
 
 /* ---- the record ---- */
 
-static const ipu_kernel_operand operands[]   = {IPU__INPUT("x"), IPU__INPUT("indices"), IPU__INPUT("updates"),
+static const ipu__kernel_operand operands[]  = {IPU__INPUT("x"), IPU__INPUT("indices"), IPU__INPUT("updates"),
                                                 IPU__OUTPUT_OVER("out", X)};
 static const ipu__cpu_impl implementations[] = {{.head = {"rows", ipu__op_fits_always}, .run = scatter_run}};
 static const ipu_op_attribute attributes[]   = {
@@ -208,7 +208,7 @@ static const char *const samples[] = {"float[5,3]{0.5,2}, int32[4]{0,4}, float[4
                                       "float[500,100], int32[900]{0,499}, float[900,100]; reduction=max",
                                       NULL};
 
-const ipu_op_def ipu__op_scatter_reduce = {
+const ipu__op_def ipu__op_scatter_reduce = {
     .kernel       = {.name            = "scatter_reduce",
                      .operands        = operands,
                      .n_operands      = 4,
@@ -261,16 +261,16 @@ static bool check(ipu_builder *b, const char *op, const ipu_attribute *with, siz
 {
     if (!ipu__builder_has(b, op, x) || !ipu__builder_has(b, op, indices) || !ipu__builder_has(b, op, updates))
         return false;
-    const ipu_op_def *def  = ipu__op_find(op);
-    ipu_kernel_call   call = {.def          = &def->kernel,
-                              .attributes   = with,
-                              .n_attributes = n_with,
-                              .n_operands   = 3,
-                              .operand      = {{ipu_value_type(x), ipu_value_shape(x)},
-                                               {ipu_value_type(indices), ipu_value_shape(indices)},
-                                               {ipu_value_type(updates), ipu_value_shape(updates)}}};
-    ipu_kernel_value  out;
-    ipu_status        status = def->infer(&call, &out);
+    const ipu__op_def *def  = ipu__op_find(op);
+    ipu__kernel_call   call = {.def          = &def->kernel,
+                               .attributes   = with,
+                               .n_attributes = n_with,
+                               .n_operands   = 3,
+                               .operand      = {{ipu_value_type(x), ipu_value_shape(x)},
+                                                {ipu_value_type(indices), ipu_value_shape(indices)},
+                                                {ipu_value_type(updates), ipu_value_shape(updates)}}};
+    ipu__kernel_value  out;
+    ipu_status         status = def->infer(&call, &out);
     if (status != IPU_OK) ipu__builder_fail(b, status, "%s", ipu_message());
     return status == IPU_OK;
 }

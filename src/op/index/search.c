@@ -20,7 +20,7 @@ static ipu_value whole(ipu_builder *b, int64_t value)
 
 enum { SEQUENCE, VALUES };
 
-static ipu_status want_countable(const ipu_kernel_call *call, int operand, int axis)
+static ipu_status want_countable(const ipu__kernel_call *call, int operand, int axis)
 {
     int64_t n = call->operand[operand].shape.dim[axis];
     if (n <= INT32_MAX) return IPU_OK;
@@ -28,13 +28,13 @@ static ipu_status want_countable(const ipu_kernel_call *call, int operand, int a
                      call->def->name, axis, call->def->operands[operand].name, (long long)n, INT32_MAX);
 }
 
-static ipu_status searchsorted_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status searchsorted_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *sequence = &call->operand[SEQUENCE].shape;
     IPU_TRY(ipu__op_want_rank(call, SEQUENCE, 1, IPU_MAX_RANK));
     IPU_TRY(ipu__op_want_same_type(call, SEQUENCE, VALUES));
     IPU_TRY(want_countable(call, SEQUENCE, sequence->rank - 1));
-    *out = (ipu_kernel_value){IPU_INT32, call->operand[VALUES].shape};
+    *out = (ipu__kernel_value){IPU_INT32, call->operand[VALUES].shape};
     if (sequence->rank == 1) return IPU_OK;
     ipu_shape want = *sequence;
     if (out->shape.rank == want.rank) want.dim[want.rank - 1] = out->shape.dim[want.rank - 1];
@@ -42,7 +42,7 @@ static ipu_status searchsorted_infer(const ipu_kernel_call *call, ipu_kernel_val
 }
 
 /* Binary search of all values at once, in as many steps as the length has bits. */
-static void searchsorted_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void searchsorted_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out)
 {
     const ipu_shape *sequence = &call->operand[SEQUENCE].shape, *shape = &call->operand[VALUES].shape;
@@ -83,7 +83,7 @@ static ipu_value counted(ipu_builder *b, ipu_value places, int64_t n, ipu_value 
     return ipu_scatter_elements(b, zeros, places, weights, 0, IPU_SCATTER_ADD);
 }
 
-static ipu_status want_places(const ipu_kernel_call *call, const char *name, int64_t *n)
+static ipu_status want_places(const ipu__kernel_call *call, const char *name, int64_t *n)
 {
     *n = ipu__op_int(call, name);
     if (*n >= 1 && *n <= INT32_MAX) return IPU_OK;
@@ -91,12 +91,12 @@ static ipu_status want_places(const ipu_kernel_call *call, const char *name, int
                      INT32_MAX);
 }
 
-static ipu_status bincount_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status bincount_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t n;
     if (!ipu__op_is_integer(call->operand[X].type)) return ipu__op_want_integer(call, X);
     IPU_TRY(want_places(call, "size", &n));
-    *out = (ipu_kernel_value){IPU_INT32, IPU_SHAPE(n)};
+    *out = (ipu__kernel_value){IPU_INT32, IPU_SHAPE(n)};
     if (!ipu__kernel_has(call, WEIGHTS)) return IPU_OK;
     out->type = call->operand[WEIGHTS].type;
     return ipu__op_want_shape(call, WEIGHTS, &call->operand[X].shape);
@@ -107,7 +107,8 @@ static ipu_value flat(ipu_builder *b, ipu_value x)
     return ipu__as_shape(b, x, IPU_SHAPE(ipu_value_n_elements(x)));
 }
 
-static void bincount_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void bincount_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     ipu_value x       = flat(b, in[X]);
     ipu_value weights = ipu__has(in[WEIGHTS]) ? flat(b, in[WEIGHTS])
@@ -115,7 +116,7 @@ static void bincount_compose(ipu_builder *b, const ipu_kernel_call *call, const 
     out[0]            = counted(b, x, ipu__op_int(call, "size"), weights);
 }
 
-static ipu_status histogram_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status histogram_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t n;
     double  min = ipu__op_float(call, "min"), max = ipu__op_float(call, "max");
@@ -126,11 +127,11 @@ static ipu_status histogram_infer(const ipu_kernel_call *call, ipu_kernel_value 
                          min, max);
     if (min == max && ipu__op_n_elements(&call->operand[X].shape) == 0)
         return ipu__fail(IPU_INVALID, "histogram: \"x\" has no elements to take a range from");
-    *out = (ipu_kernel_value){call->operand[X].type, IPU_SHAPE(n)};
+    *out = (ipu__kernel_value){call->operand[X].type, IPU_SHAPE(n)};
     return IPU_OK;
 }
 
-static void histogram_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void histogram_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     int64_t   bins = ipu__op_int(call, "bins");
@@ -159,15 +160,15 @@ static void histogram_compose(ipu_builder *b, const ipu_kernel_call *call, const
 
 enum { TESTS = 1 };
 
-static ipu_status isin_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status isin_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_same_type(call, X, TESTS));
     IPU_TRY(ipu__op_want_rank(call, X, 0, IPU_MAX_RANK - 1));
-    *out = (ipu_kernel_value){IPU_BOOL, call->operand[X].shape};
+    *out = (ipu__kernel_value){IPU_BOOL, call->operand[X].shape};
     return IPU_OK;
 }
 
-static void isin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void isin_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_shape column = call->operand[X].shape;
     int       axis   = column.rank++;
@@ -181,7 +182,7 @@ static void isin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 /* ---- median ---- */
 
 /* Of what leaves one element of an axis, and says where it was. */
-static ipu_status median_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status median_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK));
@@ -192,7 +193,7 @@ static ipu_status median_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
                          ipu__shape_str(&call->operand[X].shape));
     out[0]                 = call->operand[X];
     out[0].shape.dim[axis] = 1;
-    out[1]                 = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    out[1]                 = (ipu__kernel_value){IPU_INT32, out[0].shape};
     return IPU_OK;
 }
 
@@ -202,7 +203,7 @@ static ipu_value place_of(ipu_builder *b, ipu_value x, int axis, int64_t place)
 }
 
 /* NaNs are last in order: if there is one it is the median, unless they are skipped. */
-static void median_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void median_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int axis = 0;
     ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis);
@@ -228,7 +229,7 @@ static void median_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- kthvalue, mode ---- */
 
-static ipu_status kthvalue_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status kthvalue_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int     axis = 0;
     int64_t k    = ipu__op_int(call, "k");
@@ -241,7 +242,8 @@ static ipu_status kthvalue_infer(const ipu_kernel_call *call, ipu_kernel_value *
                      (long long)k, (long long)n, axis);
 }
 
-static void kthvalue_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void kthvalue_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     int     axis = 0;
     int64_t k    = ipu__op_int(call, "k");
@@ -251,7 +253,7 @@ static void kthvalue_compose(ipu_builder *b, const ipu_kernel_call *call, const 
     out[1] = place_of(b, indices, axis, k - 1);
 }
 
-static ipu_status mode_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status mode_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK - 1));
     return median_infer(call, out);
@@ -267,7 +269,7 @@ static ipu_value times_of(ipu_builder *b, ipu_value x, int axis)
 }
 
 /* In order equal elements are side by side: the last of them is as far behind the first as there are. */
-static void mode_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void mode_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int      axis = 0;
     ipu_type type = call->operand[X].type;
@@ -284,14 +286,14 @@ static void mode_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand searchsorted_operands[] = {IPU__INPUT("sequence"), IPU__INPUT("values"),
-                                                           IPU__OUTPUT("places")};
-static const ipu_kernel_operand bincount_operands[]     = {IPU__INPUT("x"), IPU__OPTIONAL("weights"),
-                                                           IPU__OUTPUT("counts")};
-static const ipu_kernel_operand histogram_operands[]    = {IPU__INPUT("x"), IPU__OUTPUT("counts")};
-static const ipu_kernel_operand isin_operands[] = {IPU__INPUT("x"), IPU__INPUT("tests"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand median_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"),
-                                                     IPU__OUTPUT("indices")};
+static const ipu__kernel_operand searchsorted_operands[] = {IPU__INPUT("sequence"), IPU__INPUT("values"),
+                                                            IPU__OUTPUT("places")};
+static const ipu__kernel_operand bincount_operands[]     = {IPU__INPUT("x"), IPU__OPTIONAL("weights"),
+                                                            IPU__OUTPUT("counts")};
+static const ipu__kernel_operand histogram_operands[]    = {IPU__INPUT("x"), IPU__OUTPUT("counts")};
+static const ipu__kernel_operand isin_operands[] = {IPU__INPUT("x"), IPU__INPUT("tests"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand median_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"),
+                                                      IPU__OUTPUT("indices")};
 #define kthvalue_operands median_operands
 #define mode_operands median_operands
 
@@ -340,19 +342,19 @@ static const char *const kthvalue_samples[] = {"float[3,5]; axis=1 k=2", "float[
 static const char *const mode_samples[]     = {"float[3,5]; axis=1", "int32[2,9,3]{0,3}; axis=-2",
                                                "bool[7]; axis=0", NULL};
 
-#define RECORD(op, text)                                                                       \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                       \
-                                                      .operands   = op##_operands,             \
-                                                      .n_operands = IPU__COUNT(op##_operands), \
-                                                      .check      = ipu__op_check},                 \
-                                     .n_in         = N_IN_##op,                                \
-                                     .family       = "search",                                 \
-                                     .summary      = (text),                                   \
-                                     .attributes   = op##_attributes,                          \
-                                     .n_attributes = IPU__COUNT(op##_attributes),              \
-                                     .infer        = op##_infer,                               \
-                                     .compose      = op##_compose,                             \
-                                     .samples      = op##_samples}
+#define RECORD(op, text)                                                                        \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                       \
+                                                       .operands   = op##_operands,             \
+                                                       .n_operands = IPU__COUNT(op##_operands), \
+                                                       .check      = ipu__op_check},                 \
+                                      .n_in         = N_IN_##op,                                \
+                                      .family       = "search",                                 \
+                                      .summary      = (text),                                   \
+                                      .attributes   = op##_attributes,                          \
+                                      .n_attributes = IPU__COUNT(op##_attributes),              \
+                                      .infer        = op##_infer,                               \
+                                      .compose      = op##_compose,                             \
+                                      .samples      = op##_samples}
 enum {
     N_IN_searchsorted = 2,
     N_IN_bincount     = 2,

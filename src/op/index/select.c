@@ -15,15 +15,15 @@
 
 enum { X, AT, COUNT };
 
-static ipu_status nonzero_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status nonzero_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape;
     int64_t          n = 1;
     for (int d = 0; d < x->rank; d++)
         if (__builtin_mul_overflow(n, x->dim[d], &n))
             return ipu__fail(IPU_INVALID, "nonzero: \"x\" %s has too many elements", ipu__shape_str(x));
-    out[0] = (ipu_kernel_value){IPU_INT64, IPU_SHAPE(x->rank, n)};
-    out[1] = (ipu_kernel_value){IPU_INT64, IPU_SCALAR};
+    out[0] = (ipu__kernel_value){IPU_INT64, IPU_SHAPE(x->rank, n)};
+    out[1] = (ipu__kernel_value){IPU_INT64, IPU_SCALAR};
     return IPU_OK;
 }
 
@@ -35,7 +35,7 @@ static bool is_nonzero(ipu_type type, const void *x, int64_t i)
     return bits != 0;
 }
 
-static void put_place(const ipu_kernel_call *call, int64_t *at, int64_t i, int64_t column)
+static void put_place(const ipu__kernel_call *call, int64_t *at, int64_t i, int64_t column)
 {
     const ipu_shape *x = &call->operand[X].shape;
     int64_t          n = call->operand[AT].shape.dim[1];
@@ -45,7 +45,7 @@ static void put_place(const ipu_kernel_call *call, int64_t *at, int64_t i, int64
     }
 }
 
-static void nonzero_ref(const ipu_kernel_call *call, void *const *operand)
+static void nonzero_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type type = call->operand[X].type;
     int64_t  n = call->operand[AT].shape.dim[1], count = 0;
@@ -95,7 +95,7 @@ static int64_t count_block(ipu_type type, const void *x, int64_t first, int64_t 
 }
 
 /* Places of a block whose elements from `first` on are flagged; the coordinates are counted along. */
-static void put_block(const ipu_kernel_call *call, int64_t *at, int64_t first, const uint8_t *flags,
+static void put_block(const ipu__kernel_call *call, int64_t *at, int64_t first, const uint8_t *flags,
                       int64_t n, int64_t column)
 {
     const ipu_shape *x   = &call->operand[X].shape;
@@ -112,7 +112,7 @@ static void put_block(const ipu_kernel_call *call, int64_t *at, int64_t first, c
 }
 
 /* Every part counts all, to know where its own begin and where the rest does. */
-static ipu_status nonzero_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status nonzero_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -133,12 +133,12 @@ static ipu_status nonzero_run(const ipu_kernel_call *call, void *state, void *co
     return IPU_OK;
 }
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
     return 2 * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {60, 1, 6 + 2.0 * call->operand[X].shape.rank};
     int64_t      n    = ipu__op_n_elements(&call->operand[X].shape);
@@ -153,14 +153,14 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static const ipu_kernel_operand nonzero_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("indices"),
-                                                      IPU__OUTPUT("count")};
+static const ipu__kernel_operand nonzero_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("indices"),
+                                                       IPU__OUTPUT("count")};
 static const ipu__cpu_impl nonzero_impls[]   = {{.head = {"parts", ipu__op_fits_always}, .run = nonzero_run}};
 static const char *const   nonzero_samples[] = {"bool[2,3]",       "float[3,4,2]",   "int64[7]{0,2}",
                                                 "int8[3,3]{-1,1}", "uint16[5]{0,1}", "float[]",
                                                 "bool[0,3]",       "bool[40,2500]",  NULL};
 
-const ipu_op_def ipu__op_nonzero = {
+const ipu__op_def ipu__op_nonzero = {
     .kernel  = {.name            = "nonzero",
                 .operands        = nonzero_operands,
                 .n_operands      = 3,
@@ -182,7 +182,7 @@ const ipu_op_def ipu__op_nonzero = {
 
 enum { CONDITION = 1 };
 
-static ipu_status compress_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status compress_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     bool             flat = !ipu__attribute_find(call, "axis");
@@ -200,11 +200,12 @@ static ipu_status compress_infer(const ipu_kernel_call *call, ipu_kernel_value *
         out[0].shape = IPU_SHAPE(n);
     else
         out[0].shape.dim[axis] = n;
-    out[1] = (ipu_kernel_value){IPU_INT64, IPU_SCALAR};
+    out[1] = (ipu__kernel_value){IPU_INT64, IPU_SCALAR};
     return IPU_OK;
 }
 
-static void compress_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void compress_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     bool             flat = !ipu__attribute_find(call, "axis");
@@ -220,13 +221,13 @@ static void compress_compose(ipu_builder *b, const ipu_kernel_call *call, const 
     out[0]         = ipu_where(b, ipu_reshape(b, used, shape), ipu_gather(b, from, at, axis), zero);
 }
 
-static const ipu_kernel_operand compress_operands[]   = {IPU__INPUT("x"), IPU__INPUT("condition"),
-                                                         IPU__OUTPUT("y"), IPU__OUTPUT("count")};
-static const ipu_op_attribute   compress_attributes[] = {
-      {.name      = "axis",
-       .kind      = IPU_ATTRIBUTE_INT,
-       .otherwise = IPU_MAX_RANK, /* none of an axis: 0 is not what leaving it out means */
-       .meaning   = "of the slices; left out: elements, as a vector"}};
+static const ipu__kernel_operand compress_operands[]   = {IPU__INPUT("x"), IPU__INPUT("condition"),
+                                                          IPU__OUTPUT("y"), IPU__OUTPUT("count")};
+static const ipu_op_attribute    compress_attributes[] = {
+       {.name      = "axis",
+        .kind      = IPU_ATTRIBUTE_INT,
+        .otherwise = IPU_MAX_RANK, /* none of an axis: 0 is not what leaving it out means */
+        .meaning   = "of the slices; left out: elements, as a vector"}};
 static const char *const compress_samples[] = {"float[3,2], bool[3]; axis=0",
                                                "float[3,2], bool[5]",
                                                "float[3,4,2], bool[3]; axis=-2",
@@ -235,7 +236,7 @@ static const char *const compress_samples[] = {"float[3,2], bool[3]; axis=0",
                                                "float[3,2], bool[0]; axis=1",
                                                NULL};
 
-const ipu_op_def ipu__op_compress = {
+const ipu__op_def ipu__op_compress = {
     .kernel  = {.name = "compress", .operands = compress_operands, .n_operands = 4, .check = ipu__op_check},
     .n_in    = 2,
     .family  = "select",

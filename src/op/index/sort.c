@@ -25,13 +25,13 @@ typedef struct lanes {
     uint64_t flip; /* all ones: the largest first */
 } lanes;
 
-static bool is_descending(const ipu_kernel_call *call)
+static bool is_descending(const ipu__kernel_call *call)
 {
     bool is_topk = call->def == &ipu__op_topk.kernel;
     return ipu__op_int(call, is_topk ? "largest" : "descending") != 0;
 }
 
-static lanes get_lanes(const ipu_kernel_call *call)
+static lanes get_lanes(const ipu__kernel_call *call)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     int              axis = 0;
@@ -117,7 +117,7 @@ static void sort_lane(heap *h, void *const *operand)
     for (int64_t place = 0; place < k; place++) put(h->l, operand, h->lane, place, *slot(h, place));
 }
 
-static void sort_ref(const ipu_kernel_call *call, void *const *operand)
+static void sort_ref(const ipu__kernel_call *call, void *const *operand)
 {
     lanes l = get_lanes(call);
     for (int64_t lane = 0; lane < l.outer * l.inner && l.k > 0; lane++) {
@@ -167,7 +167,7 @@ static int64_t insert(entry *list, int64_t n, int64_t k, entry e)
 /* A short list costs its length per insertion, radix some passes over all. */
 static bool is_short(const lanes *l) { return l->k <= 32; }
 
-static size_t sort_scratch(const ipu_kernel_call *call, int n_parts)
+static size_t sort_scratch(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     lanes  l = get_lanes(call);
@@ -175,7 +175,7 @@ static size_t sort_scratch(const ipu_kernel_call *call, int n_parts)
     return n < 0x1p43 ? (size_t)n * sizeof(entry) : SIZE_MAX;
 }
 
-static ipu_status sort_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status sort_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state;
@@ -199,7 +199,7 @@ static ipu_status sort_run(const ipu_kernel_call *call, void *state, void *const
 
 /* ---- records ---- */
 
-static ipu_status check_extent(const ipu_kernel_call *call, int *axis)
+static ipu_status check_extent(const ipu__kernel_call *call, int *axis)
 {
     const ipu_shape *x = &call->operand[X].shape;
     IPU_TRY(ipu__op_axis(call, "axis", x->rank, axis));
@@ -208,16 +208,16 @@ static ipu_status check_extent(const ipu_kernel_call *call, int *axis)
                      call->def->name, *axis, ipu__shape_str(x));
 }
 
-static ipu_status sort_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status sort_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(check_extent(call, &axis));
     out[0] = call->operand[X];
-    out[1] = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    out[1] = (ipu__kernel_value){IPU_INT32, out[0].shape};
     return IPU_OK;
 }
 
-static ipu_status topk_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status topk_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int     axis;
     int64_t k = ipu__op_int(call, "k");
@@ -227,30 +227,30 @@ static ipu_status topk_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
         return ipu__fail(IPU_INVALID, "topk: k = %lld: expected 0 to %lld, dimension %d of %s", (long long)k,
                          (long long)out[0].shape.dim[axis], axis, ipu__shape_str(&out[0].shape));
     out[0].shape.dim[axis] = k;
-    out[1]                 = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    out[1]                 = (ipu__kernel_value){IPU_INT32, out[0].shape};
     return IPU_OK;
 }
 
 static void sort_grad(ipu__gradient *g)
 {
-    const ipu_kernel_value *x = &g->call->operand[X];
+    const ipu__kernel_value *x = &g->call->operand[X];
     if (!ipu__has(g->d_out[0])) return;
     ipu_value zeros = ipu_expand(g->b, ipu_constant_value(g->b, x->type, IPU_SCALAR, 0), x->shape);
     g->d_in[X] = ipu_scatter_elements(g->b, zeros, g->out[1], g->d_out[0], (int)ipu__op_int(g->call, "axis"),
                                       IPU_SCATTER_SET);
 }
 
-static double sort_work(const ipu_kernel_call *call)
+static double sort_work(const ipu__kernel_call *call)
 {
     return 8 * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
-static double sort_ref_work(const ipu_kernel_call *call)
+static double sort_ref_work(const ipu__kernel_call *call)
 {
     return sort_work(call) * log2((double)get_lanes(call).k + 2);
 }
 
-static ipu_status sort_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status sort_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     lanes        l      = get_lanes(call);
     int64_t      n      = ipu__op_n_elements(&call->operand[X].shape);
@@ -265,7 +265,8 @@ static ipu_status sort_plan(const ipu_kernel_call *call, const ipu_target *targe
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"), IPU__OUTPUT("indices")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("values"),
+                                               IPU__OUTPUT("indices")};
 
 static const ipu__cpu_impl impls[] = {
     {.head = {"radix", ipu__op_fits_always}, .scratch_bytes = sort_scratch, .run = sort_run}};
@@ -295,7 +296,7 @@ static const char *const sort_samples[] = {"float[3,7]",
                                            "float[33,401]; axis=0",
                                            NULL};
 
-const ipu_op_def ipu__op_sort = {
+const ipu__op_def ipu__op_sort = {
     .kernel       = KERNEL(sort),
     .n_in         = 1,
     .family       = "sort",
@@ -323,7 +324,7 @@ static const char *const topk_samples[] = {"float[3,7]; k=2",     "float[5,3,2];
                                            "float[3,4]; k=0",     "float[0,4]; k=2",
                                            "float[30,1000]; k=5", NULL};
 
-const ipu_op_def ipu__op_topk = {
+const ipu__op_def ipu__op_topk = {
     .kernel       = KERNEL(topk),
     .n_in         = 1,
     .family       = "sort",

@@ -24,7 +24,7 @@ typedef struct lanes {
     bool     is_product, exclusive, reverse;
 } lanes;
 
-static lanes get_lanes(const ipu_kernel_call *call)
+static lanes get_lanes(const ipu__kernel_call *call)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     int              axis = 0;
@@ -100,7 +100,7 @@ static ipu_interval next_lanes(const lanes *l, ipu_interval *left, int64_t most,
 }
 
 /* The meaning, one lane after the other. */
-static void scan_ref(const ipu_kernel_call *call, void *const *operand)
+static void scan_ref(const ipu__kernel_call *call, void *const *operand)
 {
     lanes l = get_lanes(call);
     for (int64_t lane = 0; lane < l.outer * l.inner; lane++) {
@@ -109,7 +109,7 @@ static void scan_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static ipu_status scan_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status scan_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -146,7 +146,7 @@ static double sum_behind(const lanes *l, void *const *operand, int64_t o, int64_
     return s;
 }
 
-static void cumprod_grad_ref(const ipu_kernel_call *call, void *const *operand)
+static void cumprod_grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     lanes l = get_lanes(call);
     for (int64_t lane = 0; lane < l.outer * l.inner; lane++)
@@ -157,12 +157,12 @@ static void cumprod_grad_ref(const ipu_kernel_call *call, void *const *operand)
         }
 }
 
-static double cumprod_grad_ref_work(const ipu_kernel_call *call)
+static double cumprod_grad_ref_work(const ipu__kernel_call *call)
 {
     return 4 * (double)get_lanes(call).n * (double)ipu__op_n_elements(&call->operand[G_X].shape);
 }
 
-static size_t cumprod_grad_scratch(const ipu_kernel_call *call, int n_parts)
+static size_t cumprod_grad_scratch(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     double bytes = (double)get_lanes(call).n * FEW * sizeof(double);
@@ -193,7 +193,7 @@ static void cumprod_grad_lanes(const lanes *l, int64_t o, ipu_interval i, void *
         }
 }
 
-static ipu_status cumprod_grad_run(const ipu_kernel_call *call, void *state, void *const *operand,
+static ipu_status cumprod_grad_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                    void *scratch, int part, int n_parts)
 {
     (void)state;
@@ -210,7 +210,7 @@ static ipu_status cumprod_grad_run(const ipu_kernel_call *call, void *state, voi
 
 /* ---- records ---- */
 
-static ipu_status scan_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status scan_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(ipu__op_axis(call, "axis", call->operand[X].shape.rank, &axis));
@@ -222,7 +222,7 @@ static ipu_status scan_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static ipu_status cumprod_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status cumprod_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, G_X));
     IPU_TRY(ipu__op_want_same_type(call, G_X, G_DY));
@@ -230,13 +230,13 @@ static ipu_status cumprod_grad_infer(const ipu_kernel_call *call, ipu_kernel_val
     return scan_infer(call, out);
 }
 
-static double scan_work(const ipu_kernel_call *call)
+static double scan_work(const ipu__kernel_call *call)
 {
     return 2 * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
 /* What a lane waits for, where there are fewer lanes than workers, is not hidden. */
-static ipu_status scan_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status scan_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t      n    = ipu__op_n_elements(&call->operand[X].shape);
     ipu__op_loop loop = {29, 1, 6};
@@ -267,7 +267,7 @@ static void cumprod_grad(ipu__gradient *g)
 }
 
 /* Where x has no zeros. */
-static void cumprod_grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void cumprod_grad_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out)
 {
     bool      exclusive = ipu__op_int(call, "exclusive") != 0, reverse = ipu__op_int(call, "reverse") != 0;
@@ -282,7 +282,7 @@ static const ipu_op_attribute attributes[] = {
     {.name = "exclusive", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: without the element itself"},
     {.name = "reverse", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: from the end"},
 };
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", X)};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", X)};
 
 static const ipu__cpu_impl impls[] = {{.head = {"lanes", ipu__op_fits_always}, .run = scan_run}};
 
@@ -300,7 +300,7 @@ static const char *const samples[] = {"float[7,3]{0.5,1.5}",
                                       NULL};
 
 #define SCAN_OP(op, op_summary, grad_fn)                         \
-    const ipu_op_def ipu__op_##op = {                            \
+    const ipu__op_def ipu__op_##op = {                           \
         .kernel       = {.name            = #op,                 \
                          .operands        = operands,            \
                          .n_operands      = 2,                   \
@@ -324,7 +324,7 @@ static const char *const samples[] = {"float[7,3]{0.5,1.5}",
 SCAN_OP(cumsum, "running sums along an axis", cumsum_grad);
 SCAN_OP(cumprod, "running products along an axis", cumprod_grad);
 
-static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("dy"), IPU__OUTPUT("dx")};
+static const ipu__kernel_operand grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("dy"), IPU__OUTPUT("dx")};
 
 static const ipu__cpu_impl grad_impls[] = {
     {.head = {"lanes", ipu__op_fits_always}, .scratch_bytes = cumprod_grad_scratch, .run = cumprod_grad_run}};
@@ -337,7 +337,7 @@ static const char *const grad_samples[] = {"float[7,3]{0.5,1.5}, float[7,3]",
                                            "float[20,9,300]{0.8,1.2}, float[20,9,300]; axis=1",
                                            NULL};
 
-const ipu_op_def ipu__op_cumprod_grad = {
+const ipu__op_def ipu__op_cumprod_grad = {
     .kernel       = {.name            = "cumprod_grad",
                      .operands        = grad_operands,
                      .n_operands      = 3,

@@ -66,9 +66,9 @@ static void the_reference_sorts_long_lanes(void **unused)
 {
     (void)unused;
     enum { N = 1 << 19 };
-    static int32_t  x[N], values[N], indices[N];
-    void           *operand[] = {x, values, indices};
-    ipu_kernel_call call      = {
+    static int32_t   x[N], values[N], indices[N];
+    void            *operand[] = {x, values, indices};
+    ipu__kernel_call call      = {
              .def        = &ipu__op_sort.kernel,
              .n_operands = 3,
              .operand    = {{IPU_INT32, IPU_SHAPE(N)}, {IPU_INT32, IPU_SHAPE(N)}, {IPU_INT32, IPU_SHAPE(N)}}};

@@ -19,7 +19,7 @@ typedef struct grams {
     bool           counts, weighs;
 } grams;
 
-static grams get_grams(const ipu_kernel_call *call)
+static grams get_grams(const ipu__kernel_call *call)
 {
     grams       g    = {0};
     const char *mode = ipu__op_text(call, "mode");
@@ -56,7 +56,7 @@ static ipu_status count_grams(const grams *g, int64_t *n)
     return IPU_OK;
 }
 
-static ipu_status check_grams(const ipu_kernel_call *call, const grams *g, int64_t *largest)
+static ipu_status check_grams(const ipu__kernel_call *call, const grams *g, int64_t *largest)
 {
     const char *mode = ipu__op_text(call, "mode");
     int64_t     n;
@@ -83,7 +83,7 @@ static ipu_status check_grams(const ipu_kernel_call *call, const grams *g, int64
     return IPU_OK;
 }
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x       = &call->operand[X].shape;
     grams            g       = get_grams(call);
@@ -95,7 +95,7 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
         IPU_TRY(ipu__op_want_type(call, WEIGHTS, IPU_FLOAT));
         IPU_TRY(ipu__op_want_shape(call, WEIGHTS, &IPU_SHAPE((int64_t)g.n_index)));
     }
-    *out = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(largest + 1)};
+    *out = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(largest + 1)};
     if (x->rank == 2) out->shape = IPU_SHAPE(x->dim[0], largest + 1);
     return IPU_OK;
 }
@@ -122,7 +122,7 @@ static int64_t count_gram(const grams *g, ipu_type type, const void *x, int64_t 
     return count;
 }
 
-static void fill_rows(const ipu_kernel_call *call, void *const *operand, ipu_interval rows)
+static void fill_rows(const ipu__kernel_call *call, void *const *operand, ipu_interval rows)
 {
     const ipu_shape *x = &call->operand[X].shape;
     grams            g = get_grams(call);
@@ -144,31 +144,31 @@ static void fill_rows(const ipu_kernel_call *call, void *const *operand, ipu_int
     }
 }
 
-static int64_t n_rows(const ipu_kernel_call *call)
+static int64_t n_rows(const ipu__kernel_call *call)
 {
     return call->operand[X].shape.rank == 2 ? call->operand[X].shape.dim[0] : 1;
 }
 
-static void tf_idf_ref(const ipu_kernel_call *call, void *const *operand)
+static void tf_idf_ref(const ipu__kernel_call *call, void *const *operand)
 {
     fill_rows(call, operand, (ipu_interval){0, n_rows(call)});
 }
 
-static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts)
+static ipu_status run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts)
 {
     (void)state, (void)scratch;
     fill_rows(call, operand, ipu__op_part(n_rows(call), 1, part, n_parts));
     return IPU_OK;
 }
 
-static double comparisons(const ipu_kernel_call *call)
+static double comparisons(const ipu__kernel_call *call)
 {
     grams g = get_grams(call);
     return (double)ipu__op_n_elements(&call->operand[X].shape) * (double)g.n_index * (double)(g.skips + 1);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {40, 1, 5};
     IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_count(comparisons(call)), 4, target, out));
@@ -176,7 +176,7 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("weights"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("weights"), IPU__OUTPUT("y")};
 
 #define NUMBER(n, d, text)                                                          \
     {                                                                               \
@@ -207,7 +207,7 @@ static const char *const samples[] = {
     "int32[40,300]; max_gram_length=2 max_skip_count=1 " POOL,
     NULL};
 
-const ipu_op_def ipu__op_tf_idf = {
+const ipu__op_def ipu__op_tf_idf = {
     .kernel       = {.name            = "tf_idf",
                      .operands        = operands,
                      .n_operands      = 3,

@@ -19,7 +19,7 @@ typedef struct slices {
     bool     sorted;
 } slices;
 
-static slices get_slices(const ipu_kernel_call *call)
+static slices get_slices(const ipu__kernel_call *call)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     int              axis = 0;
@@ -43,7 +43,7 @@ static int compare(const slices *s, const void *x, int64_t a, int64_t b)
     return 0;
 }
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     int              axis = 0;
@@ -51,12 +51,12 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     slices s = get_slices(call);
     out[0]   = call->operand[X];
     if (!ipu__attribute_find(call, "axis")) out[0].shape = IPU_SHAPE(s.n);
-    for (int i = 1; i < 4; i++) out[i] = (ipu_kernel_value){IPU_INT64, IPU_SHAPE(s.n)};
-    out[4] = (ipu_kernel_value){IPU_INT64, IPU_SCALAR};
+    for (int i = 1; i < 4; i++) out[i] = (ipu__kernel_value){IPU_INT64, IPU_SHAPE(s.n)};
+    out[4] = (ipu__kernel_value){IPU_INT64, IPU_SCALAR};
     return IPU_OK;
 }
 
-static void clear(const ipu_kernel_call *call, void *const *operand)
+static void clear(const ipu__kernel_call *call, void *const *operand)
 {
     for (int i = VALUES; i <= COUNT; i++)
         memset(operand[i], 0,
@@ -74,7 +74,7 @@ static void put_value(const slices *s, void *const *operand, int64_t place, int6
 }
 
 /* `inverse` first holds, for each slice, the first that is equal. */
-static void unique_ref(const ipu_kernel_call *call, void *const *operand)
+static void unique_ref(const ipu__kernel_call *call, void *const *operand)
 {
     slices         s       = get_slices(call);
     int64_t       *inverse = operand[INVERSE], *counts = operand[COUNTS], *count = operand[COUNT];
@@ -100,7 +100,7 @@ static void unique_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static double ref_work(const ipu_kernel_call *call)
+static double ref_work(const ipu__kernel_call *call)
 {
     return 3 * (double)get_slices(call).n * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
@@ -126,15 +126,15 @@ static int64_t *sort(const slices *s, const void *x, int64_t *a, int64_t *b)
     return a;
 }
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     return 2 * (size_t)get_slices(call).n * sizeof(int64_t);
 }
 
 /* One part does it all: slices are in order only when all have been seen. */
-static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts)
+static ipu_status run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts)
 {
     (void)state, (void)n_parts;
     slices   s       = get_slices(call);
@@ -184,13 +184,13 @@ static void grad(ipu__gradient *g)
 
 /* ---- price and record ---- */
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
     double n = (double)get_slices(call).n, levels = n > 1 ? ceil(log2(n)) : 1;
     return 2 * levels * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     slices       s      = get_slices(call);
     int64_t      n      = ipu__op_n_elements(&call->operand[X].shape);
@@ -205,9 +205,9 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"),        IPU__OUTPUT("values"),
-                                              IPU__OUTPUT("indices"), IPU__OUTPUT("inverse"),
-                                              IPU__OUTPUT("counts"),  IPU__OUTPUT("count")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"),        IPU__OUTPUT("values"),
+                                               IPU__OUTPUT("indices"), IPU__OUTPUT("inverse"),
+                                               IPU__OUTPUT("counts"),  IPU__OUTPUT("count")};
 
 static const ipu_op_attribute attributes[] = {
     {.name      = "axis",
@@ -236,7 +236,7 @@ static const char *const samples[] = {"int32[9]{0,3}",
                                       "int32[2,600]{0,99}",
                                       NULL};
 
-const ipu_op_def ipu__op_unique = {
+const ipu__op_def ipu__op_unique = {
     .kernel       = {.name            = "unique",
                      .operands        = operands,
                      .n_operands      = 6,

@@ -21,7 +21,7 @@ static ipu_shape rows_of(const ipu_shape *x)
 
 /* ---- inference ---- */
 
-static ipu_status want_labels(const ipu_kernel_call *call)
+static ipu_status want_labels(const ipu__kernel_call *call)
 {
     ipu_type type = call->operand[LABELS].type;
     if (type == IPU_INT32 || type == IPU_INT64) return IPU_OK;
@@ -29,22 +29,22 @@ static ipu_status want_labels(const ipu_kernel_call *call)
                      ipu_type_name(type), ipu__shape_str(&call->operand[LABELS].shape));
 }
 
-static ipu_status one_for_each(const ipu_kernel_call *call, ipu_shape rows, ipu_kernel_value *out)
+static ipu_status one_for_each(const ipu__kernel_call *call, ipu_shape rows, ipu__kernel_value *out)
 {
     ipu_loss_reduction reduction;
     IPU_TRY(ipu__loss_reduction_get(call, &reduction));
-    *out = (ipu_kernel_value){call->operand[X].type, reduction == IPU_LOSS_NONE ? rows : IPU_SCALAR};
+    *out = (ipu__kernel_value){call->operand[X].type, reduction == IPU_LOSS_NONE ? rows : IPU_SCALAR};
     return IPU_OK;
 }
 
-static ipu_status one_for_each_row(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status one_for_each_row(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_shape shape = call->operand[X].shape;
     if (shape.rank > 0) shape.rank--;
     return one_for_each(call, shape, out);
 }
 
-static ipu_status multi_margin_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status multi_margin_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t   p    = ipu__op_int(call, "p");
     ipu_shape rows = rows_of(&call->operand[X].shape);
@@ -62,7 +62,7 @@ static ipu_status multi_margin_infer(const ipu_kernel_call *call, ipu_kernel_val
     return ipu__op_want_shape(call, WEIGHT, &IPU_SHAPE(rows.dim[1]));
 }
 
-static ipu_status multilabel_margin_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status multilabel_margin_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 0, 2));
@@ -71,7 +71,7 @@ static ipu_status multilabel_margin_infer(const ipu_kernel_call *call, ipu_kerne
     return one_for_each_row(call, out);
 }
 
-static ipu_status multilabel_soft_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status multilabel_soft_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK));
@@ -89,13 +89,13 @@ static ipu_value mean_of_classes(ipu_builder *b, ipu_value losses, const int *ax
     return ipu_div(b, sum, ipu_scalar_like(b, sum, (double)classes));
 }
 
-static ipu_value finish(ipu_builder *b, const ipu_kernel_call *call, ipu_value losses)
+static ipu_value finish(ipu_builder *b, const ipu__kernel_call *call, ipu_value losses)
 {
     ipu_value out = ipu__loss_reduce(b, call, losses, IPU_NO_VALUE);
     return ipu__as_shape(b, out, call->operand[call->def->n_operands - 1].shape);
 }
 
-static void multi_margin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void multi_margin_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out)
 {
     ipu_shape rows = rows_of(&call->operand[X].shape), of_rows = IPU_SHAPE(rows.dim[0]);
@@ -115,7 +115,7 @@ static void multi_margin_compose(ipu_builder *b, const ipu_kernel_call *call, co
 }
 
 /* Each label of a row against each class that is none of them; the labels end at the first that is negative. */
-static void multilabel_margin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void multilabel_margin_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                       ipu_value *out)
 {
     ipu_shape rows = rows_of(&call->operand[X].shape);
@@ -138,7 +138,7 @@ static void multilabel_margin_compose(ipu_builder *b, const ipu_kernel_call *cal
     out[0]           = finish(b, call, mean_of_classes(b, losses, (int[]){1, 2}, 2, classes));
 }
 
-static void multilabel_soft_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void multilabel_soft_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                     ipu_value *out)
 {
     ipu_value losses = ipu_bce_with_logits_loss(b, in[X], in[LABELS], IPU_NO_VALUE, IPU_LOSS_NONE);
@@ -149,12 +149,12 @@ static void multilabel_soft_compose(ipu_builder *b, const ipu_kernel_call *call,
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand multi_margin_operands[]      = {IPU__INPUT("x"), IPU__INPUT("labels"),
-                                                                IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
-static const ipu_kernel_operand multilabel_margin_operands[] = {IPU__INPUT("x"), IPU__INPUT("labels"),
-                                                                IPU__OUTPUT("loss")};
-static const ipu_kernel_operand multilabel_soft_operands[]   = {IPU__INPUT("logits"), IPU__INPUT("target"),
-                                                                IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand multi_margin_operands[]      = {IPU__INPUT("x"), IPU__INPUT("labels"),
+                                                                 IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand multilabel_margin_operands[] = {IPU__INPUT("x"), IPU__INPUT("labels"),
+                                                                 IPU__OUTPUT("loss")};
+static const ipu__kernel_operand multilabel_soft_operands[]   = {IPU__INPUT("logits"), IPU__INPUT("target"),
+                                                                 IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
 
 static const ipu_op_attribute multi_margin_attributes[] = {
     IPU__REDUCTION_ATTRIBUTE,
@@ -174,19 +174,19 @@ static const char *const multilabel_soft_samples[]   = {
       "float[3,5], float[3,5]{0,1}", "float[3,5], float[3,5]{0,1}, float[5]{0.5,2}; reduction=sum",
       "float[5], float[5]{0,1}; reduction=none", NULL};
 
-#define RECORD(op, which, text)                                                                   \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                          \
-                                                      .operands   = which##_operands,             \
-                                                      .n_operands = IPU__COUNT(which##_operands), \
-                                                      .check      = ipu__op_check},                    \
-                                     .n_in         = IPU__COUNT(which##_operands) - 1,            \
-                                     .family       = "loss",                                      \
-                                     .summary      = (text),                                      \
-                                     .attributes   = which##_attributes,                          \
-                                     .n_attributes = IPU__COUNT(which##_attributes),              \
-                                     .infer        = which##_infer,                               \
-                                     .compose      = which##_compose,                             \
-                                     .samples      = which##_samples}
+#define RECORD(op, which, text)                                                                    \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                          \
+                                                       .operands   = which##_operands,             \
+                                                       .n_operands = IPU__COUNT(which##_operands), \
+                                                       .check      = ipu__op_check},                    \
+                                      .n_in         = IPU__COUNT(which##_operands) - 1,            \
+                                      .family       = "loss",                                      \
+                                      .summary      = (text),                                      \
+                                      .attributes   = which##_attributes,                          \
+                                      .n_attributes = IPU__COUNT(which##_attributes),              \
+                                      .infer        = which##_infer,                               \
+                                      .compose      = which##_compose,                             \
+                                      .samples      = which##_samples}
 RECORD(multi_margin_loss, multi_margin, "max(0, margin - x[label] + x[i]) over the other classes i");
 RECORD(multilabel_margin_loss, multilabel_margin,
        "max(0, 1 - x[label] + x[i]) over labels and classes i that are none");

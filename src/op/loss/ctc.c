@@ -29,14 +29,14 @@ enum {
 /* ---- one sequence ---- */
 
 typedef struct sequence {
-    const ipu_kernel_call *call;
-    void *const           *operand;
-    int64_t                steps, n, classes, most_labels; /* of all */
-    int64_t                i, n_steps, n_states, blank;    /* of this one */
-    double                *alpha, *beta, *next, *row;
+    const ipu__kernel_call *call;
+    void *const            *operand;
+    int64_t                 steps, n, classes, most_labels; /* of all */
+    int64_t                 i, n_steps, n_states, blank;    /* of this one */
+    double                 *alpha, *beta, *next, *row;
 } sequence;
 
-static sequence sequence_of(const ipu_kernel_call *call, void *const *operand)
+static sequence sequence_of(const ipu__kernel_call *call, void *const *operand)
 {
     const int64_t *x = call->operand[LOG_PROBS].shape.dim;
     return (sequence){.call        = call,
@@ -49,7 +49,7 @@ static sequence sequence_of(const ipu_kernel_call *call, void *const *operand)
 }
 
 /* Doubles of scratch: all of alpha for the gradient, else two rows. */
-static double doubles(const ipu_kernel_call *call, bool is_grad)
+static double doubles(const ipu__kernel_call *call, bool is_grad)
 {
     sequence q      = sequence_of(call, NULL);
     double   states = 2 * (double)q.most_labels + 1;
@@ -199,10 +199,10 @@ static ipu_status do_grad(sequence *q, double *memory)
 
 /* ---- kernels ---- */
 
-static bool is_grad(const ipu_kernel_call *call) { return call->def == &ipu__op_ctc_grad.kernel; }
+static bool is_grad(const ipu__kernel_call *call) { return call->def == &ipu__op_ctc_grad.kernel; }
 
 /* The first failure, after all have been done. */
-static ipu_status do_sequences(const ipu_kernel_call *call, void *const *operand, double *memory,
+static ipu_status do_sequences(const ipu__kernel_call *call, void *const *operand, double *memory,
                                ipu_interval mine)
 {
     sequence   q      = sequence_of(call, operand);
@@ -213,11 +213,11 @@ static ipu_status do_sequences(const ipu_kernel_call *call, void *const *operand
 }
 
 /* NaN where there is no memory for it; implementations have theirs. */
-static void ctc_ref(const ipu_kernel_call *call, void *const *operand)
+static void ctc_ref(const ipu__kernel_call *call, void *const *operand)
 {
-    const ipu_kernel_value *out    = &call->operand[call->n_operands - 1];
-    double                  n      = doubles(call, is_grad(call));
-    double                 *memory = n < 0x1p44 ? ipu__alloc((size_t)n * sizeof *memory) : NULL;
+    const ipu__kernel_value *out    = &call->operand[call->n_operands - 1];
+    double                   n      = doubles(call, is_grad(call));
+    double                  *memory = n < 0x1p44 ? ipu__alloc((size_t)n * sizeof *memory) : NULL;
     for (int64_t i = 0; i < ipu__op_n_elements(&out->shape); i++)
         ipu__number_store(out->type, operand[call->n_operands - 1], i, (double)NAN);
     if (memory)
@@ -225,14 +225,14 @@ static void ctc_ref(const ipu_kernel_call *call, void *const *operand)
     ipu__free(memory);
 }
 
-static size_t ctc_scratch(const ipu_kernel_call *call, int n_parts)
+static size_t ctc_scratch(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     double n = doubles(call, is_grad(call));
     return n < 0x1p44 ? (size_t)n * sizeof(double) : SIZE_MAX;
 }
 
-static ipu_status ctc_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status ctc_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
     (void)state;
@@ -241,19 +241,19 @@ static ipu_status ctc_run(const ipu_kernel_call *call, void *state, void *const 
                         ipu__op_part(call->operand[LOG_PROBS].shape.dim[1], grain, part, n_parts));
 }
 
-static ipu_status ctc_examine(const ipu_kernel_call *call, void *const *operand)
+static ipu_status ctc_examine(const ipu__kernel_call *call, void *const *operand)
 {
     sequence q = sequence_of(call, operand);
     for (int64_t i = 0; i < q.n; i++) IPU_TRY(begin(&q, i));
     return IPU_OK;
 }
 
-static ipu_status check_index(const ipu_kernel_call *call, int operand)
+static ipu_status check_index(const ipu__kernel_call *call, int operand)
 {
     return call->operand[operand].type == IPU_INT64 ? IPU_OK : ipu__op_want_type(call, operand, IPU_INT32);
 }
 
-static ipu_status check_inputs(const ipu_kernel_call *call)
+static ipu_status check_inputs(const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[LOG_PROBS].shape, *targets = &call->operand[TARGETS].shape;
     int64_t          blank = ipu__op_int(call, "blank");
@@ -269,15 +269,15 @@ static ipu_status check_inputs(const ipu_kernel_call *call)
                      (long long)blank, (long long)x->dim[2] - 1);
 }
 
-static ipu_status ctc_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status ctc_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_inputs(call));
-    *out = (ipu_kernel_value){call->operand[LOG_PROBS].type,
-                              IPU_SHAPE(call->operand[LOG_PROBS].shape.dim[1])};
+    *out = (ipu__kernel_value){call->operand[LOG_PROBS].type,
+                               IPU_SHAPE(call->operand[LOG_PROBS].shape.dim[1])};
     return IPU_OK;
 }
 
-static ipu_status ctc_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status ctc_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_inputs(call));
     IPU_TRY(ipu__op_want_same_type(call, LOG_PROBS, D_LOSS));
@@ -294,14 +294,14 @@ static void ctc_gradient(ipu__gradient *g)
         IPU__IN(g->in[LOG_PROBS], g->in[TARGETS], g->in[INPUT_LENGTHS], g->in[TARGET_LENGTHS], g->d_out[0]));
 }
 
-static double ctc_work(const ipu_kernel_call *call)
+static double ctc_work(const ipu__kernel_call *call)
 {
     sequence q    = sequence_of(call, NULL);
     double   each = (double)q.steps * (2 * (double)q.most_labels + 1) * 40;
     return (double)q.n * (is_grad(call) ? 2 * each + (double)q.steps * (double)q.classes : each);
 }
 
-static ipu_status ctc_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status ctc_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     sequence     q    = sequence_of(call, NULL);
     ipu__op_loop loop = {40, 1, q.n > 0 ? 2 * ctc_work(call) / (double)q.n + (double)q.classes : 0};
@@ -313,7 +313,7 @@ static ipu_status ctc_plan(const ipu_kernel_call *call, const ipu_target *target
 
 /* ---- the loss ---- */
 
-static ipu_status ctc_loss_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status ctc_loss_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_loss_reduction reduction;
     IPU_TRY(ipu__loss_reduction_get(call, &reduction));
@@ -323,7 +323,8 @@ static ipu_status ctc_loss_infer(const ipu_kernel_call *call, ipu_kernel_value *
 }
 
 /* The mean is of losses per label. */
-static void ctc_loss_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void ctc_loss_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     ipu_loss_reduction reduction = IPU_LOSS_MEAN;
     ipu_value loss = ipu__emit1(b, "ctc", IPU__WITH(IPU_INT_ATTRIBUTE("blank", ipu__op_int(call, "blank"))),
@@ -343,8 +344,8 @@ static void ctc_loss_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 
 #define INPUTS \
     IPU__INPUT("log_probs"), IPU__INPUT("targets"), IPU__INPUT("input_lengths"), IPU__INPUT("target_lengths")
-static const ipu_kernel_operand operands[]      = {INPUTS, IPU__OUTPUT("loss")};
-static const ipu_kernel_operand grad_operands[] = {INPUTS, IPU__INPUT("d_loss"), IPU__OUTPUT("d_log_probs")};
+static const ipu__kernel_operand operands[]      = {INPUTS, IPU__OUTPUT("loss")};
+static const ipu__kernel_operand grad_operands[] = {INPUTS, IPU__INPUT("d_loss"), IPU__OUTPUT("d_log_probs")};
 
 static const ipu__cpu_impl implementations[] = {
     {.head = {"sequences", ipu__op_fits_always}, .scratch_bytes = ctc_scratch, .run = ctc_run}};
@@ -390,7 +391,7 @@ static const char *const loss_samples[] = {
         .implementations = IPU__ON_CPU(implementations)                                                   \
     }
 
-const ipu_op_def ipu__op_ctc = {
+const ipu__op_def ipu__op_ctc = {
     .kernel       = KERNEL(ctc, operands, IPU__CTC_N_IN + 1),
     .n_in         = IPU__CTC_N_IN,
     .family       = "loss",
@@ -404,7 +405,7 @@ const ipu_op_def ipu__op_ctc = {
     .batch        = IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}),
     .samples      = samples,
 };
-const ipu_op_def ipu__op_ctc_grad = {
+const ipu__op_def ipu__op_ctc_grad = {
     .kernel       = KERNEL(ctc_grad, grad_operands, IPU__CTC_N_IN + 2),
     .n_in         = IPU__CTC_N_IN + 1,
     .family       = "loss",
@@ -415,7 +416,7 @@ const ipu_op_def ipu__op_ctc_grad = {
     .batch   = IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_1}),
     .samples = grad_samples,
 };
-const ipu_op_def ipu__op_ctc_loss = {
+const ipu__op_def ipu__op_ctc_loss = {
     .kernel       = {.name       = "ctc_loss",
                      .operands   = operands,
                      .n_operands = IPU__CTC_N_IN + 1,

@@ -8,6 +8,6 @@
 enum { IPU__CTC_LOG_PROBS, IPU__CTC_TARGETS, IPU__CTC_INPUT_LENGTHS, IPU__CTC_TARGET_LENGTHS, IPU__CTC_N_IN };
 
 /* ctc as other ops, a few per step (ctc_compose.c). */
-void ipu__ctc_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+void ipu__ctc_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out);
 
 #endif

@@ -115,7 +115,7 @@ static ipu_value loss_of(const lattice *l, ipu_value alpha)
     return ipu_where(b, ipu_less(b, loss, number(l, 1e29)), loss, number(l, (double)INFINITY));
 }
 
-void ipu__ctc_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__ctc_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     const ipu_shape *x      = &call->operand[LOG_PROBS].shape;
     ipu_type         type   = call->operand[LOG_PROBS].type;

@@ -30,17 +30,17 @@ typedef struct prefix {
 } prefix;
 
 typedef struct decoder {
-    const ipu_kernel_call *call;
-    void *const           *operand;
-    int64_t                steps, n, classes, width, top, blank;
-    int64_t                i, n_beam, n_next, n_nodes, order;
-    double                *row; /* log probabilities of a step */
-    prefix                *beam, *next;
-    node                  *nodes;
-    int64_t               *seen; /* by class: for which prefix it is in the beam */
+    const ipu__kernel_call *call;
+    void *const            *operand;
+    int64_t                 steps, n, classes, width, top, blank;
+    int64_t                 i, n_beam, n_next, n_nodes, order;
+    double                 *row; /* log probabilities of a step */
+    prefix                 *beam, *next;
+    node                   *nodes;
+    int64_t                *seen; /* by class: for which prefix it is in the beam */
 } decoder;
 
-static decoder decoder_of(const ipu_kernel_call *call, void *const *operand)
+static decoder decoder_of(const ipu__kernel_call *call, void *const *operand)
 {
     const int64_t *x = call->operand[LOG_PROBS].shape.dim;
     return (decoder){.call    = call,
@@ -230,7 +230,7 @@ static ipu_status decode(decoder *d, int64_t i)
 
 /* ---- the op ---- */
 
-static ipu_status decode_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status decode_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[LOG_PROBS].shape;
     IPU_TRY(ipu__op_want_floating(call, LOG_PROBS));
@@ -250,13 +250,13 @@ static ipu_status decode_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
         return ipu__fail(IPU_INVALID,
                          "ctc_decode: beam_width = %lld over %lld steps are too many prefixes to number",
                          (long long)d.width, (long long)d.steps);
-    out[0] = (ipu_kernel_value){call->operand[LOG_PROBS].type, IPU_SHAPE(d.n, d.top)};
-    out[1] = (ipu_kernel_value){IPU_INT32, IPU_SHAPE(d.n, d.top)};
-    out[2] = (ipu_kernel_value){IPU_INT32, IPU_SHAPE(d.n, d.top, d.steps)};
+    out[0] = (ipu__kernel_value){call->operand[LOG_PROBS].type, IPU_SHAPE(d.n, d.top)};
+    out[1] = (ipu__kernel_value){IPU_INT32, IPU_SHAPE(d.n, d.top)};
+    out[2] = (ipu__kernel_value){IPU_INT32, IPU_SHAPE(d.n, d.top, d.steps)};
     return IPU_OK;
 }
 
-static ipu_status decode_examine(const ipu_kernel_call *call, void *const *operand)
+static ipu_status decode_examine(const ipu__kernel_call *call, void *const *operand)
 {
     decoder d = decoder_of(call, operand);
     int64_t length;
@@ -264,14 +264,14 @@ static ipu_status decode_examine(const ipu_kernel_call *call, void *const *opera
     return IPU_OK;
 }
 
-static size_t decode_scratch(const ipu_kernel_call *call, int n_parts)
+static size_t decode_scratch(const ipu__kernel_call *call, int n_parts)
 {
     decoder d = decoder_of(call, NULL);
     (void)n_parts;
     return bytes_of(&d) < 0x1p46 ? (size_t)bytes_of(&d) : SIZE_MAX;
 }
 
-static ipu_status decode_part(const ipu_kernel_call *call, void *const *operand, void *memory,
+static ipu_status decode_part(const ipu__kernel_call *call, void *const *operand, void *memory,
                               ipu_interval mine)
 {
     decoder    d      = decoder_of(call, operand);
@@ -281,7 +281,7 @@ static ipu_status decode_part(const ipu_kernel_call *call, void *const *operand,
     return status;
 }
 
-static ipu_status decode_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status decode_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                              int part, int n_parts)
 {
     (void)state;
@@ -290,7 +290,7 @@ static ipu_status decode_run(const ipu_kernel_call *call, void *state, void *con
 }
 
 /* NaN where there is no memory for it; implementations have theirs. */
-static void decode_ref(const ipu_kernel_call *call, void *const *operand)
+static void decode_ref(const ipu__kernel_call *call, void *const *operand)
 {
     size_t  bytes  = decode_scratch(call, 1);
     int64_t n      = call->operand[LOG_PROBS].shape.dim[1];
@@ -301,13 +301,13 @@ static void decode_ref(const ipu_kernel_call *call, void *const *operand)
     ipu__free(memory);
 }
 
-static double decode_work(const ipu_kernel_call *call)
+static double decode_work(const ipu__kernel_call *call)
 {
     decoder d = decoder_of(call, NULL);
     return (double)d.n * (double)d.steps * (double)d.width * (60 + 4 * (double)d.classes);
 }
 
-static ipu_status decode_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status decode_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     decoder      d    = decoder_of(call, NULL);
     ipu__op_loop loop = {40, 1, d.n > 0 ? decode_work(call) / (double)d.n + 1 : 0};
@@ -317,9 +317,9 @@ static ipu_status decode_plan(const ipu_kernel_call *call, const ipu_target *tar
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("log_probs"), IPU__INPUT("lengths"),
-                                              IPU__OUTPUT("scores"), IPU__OUTPUT("path_lengths"),
-                                              IPU__OUTPUT("paths")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("log_probs"), IPU__INPUT("lengths"),
+                                               IPU__OUTPUT("scores"), IPU__OUTPUT("path_lengths"),
+                                               IPU__OUTPUT("paths")};
 
 static const ipu__cpu_impl implementations[] = {
     {.head = {"sequences", ipu__op_fits_always}, .scratch_bytes = decode_scratch, .run = decode_run}};
@@ -341,7 +341,7 @@ static const char *const samples[] = {"float[6,2,4]{-3,0}, int32[2]{4,6}",
                                       "float[30,40,20]{-4,0}, int32[40]{20,30}; beam_width=10 top_paths=2",
                                       NULL};
 
-const ipu_op_def ipu__op_ctc_decode = {
+const ipu__op_def ipu__op_ctc_decode = {
     .kernel       = {.name            = "ctc_decode",
                      .operands        = operands,
                      .n_operands      = IPU__COUNT(operands),

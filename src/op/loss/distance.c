@@ -15,7 +15,7 @@
 enum { X, Y };
 
 /* x and y of one floating type; *out is what they are broadcast to. */
-static ipu_status pair_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status pair_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_same_type(call, X, Y));
@@ -36,7 +36,7 @@ static ipu_value last_norm(ipu_builder *b, ipu_value x, double p, bool keep_dims
 
 /* ---- pairwise_distance ---- */
 
-static ipu_status pairwise_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status pairwise_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(pair_infer(call, out));
     if (out->shape.rank == 0) return ipu__op_want_rank(call, X, 1, IPU_MAX_RANK);
@@ -47,7 +47,8 @@ static ipu_status pairwise_infer(const ipu_kernel_call *call, ipu_kernel_value *
     return IPU_OK;
 }
 
-static void pairwise_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void pairwise_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     ipu_value apart = ipu__plus(b, ipu_sub(b, in[X], in[Y]), ipu__op_float(call, "eps"));
     out[0]          = last_norm(b, apart, ipu__op_float(call, "p"), ipu__op_int(call, "keep_dims"));
@@ -56,14 +57,14 @@ static void pairwise_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 /* ---- cosine_similarity ---- */
 
 /* A scalar is a vector of one. */
-static ipu_status cosine_shape(const ipu_kernel_call *call, ipu_kernel_value *all, int *axis)
+static ipu_status cosine_shape(const ipu__kernel_call *call, ipu__kernel_value *all, int *axis)
 {
     IPU_TRY(pair_infer(call, all));
     if (all->shape.rank == 0) all->shape = IPU_SHAPE(1);
     return ipu__op_axis(call, "axis", all->shape.rank, axis);
 }
 
-static ipu_status cosine_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status cosine_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(cosine_shape(call, out, &axis));
@@ -78,11 +79,11 @@ static ipu_value unit(ipu_builder *b, ipu_value x, int axis, double eps)
 }
 
 /* Of half in float: eps would be 0. */
-static void cosine_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void cosine_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    ipu_kernel_value all  = {0};
-    int              axis = 0;
-    double           eps  = ipu__op_float(call, "eps");
+    ipu__kernel_value all  = {0};
+    int               axis = 0;
+    double            eps  = ipu__op_float(call, "eps");
     cosine_shape(call, &all, &axis); /* seen by infer */
     ipu_value x = ipu__wide(b, in[X]), y = ipu__wide(b, in[Y]);
     x      = ipu_expand(b, x, all.shape);
@@ -106,7 +107,7 @@ static ipu_shape with_pairs(const ipu_shape *shape, bool is_first)
     return s;
 }
 
-static ipu_status cdist_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status cdist_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_same_type(call, X, Y));
@@ -116,7 +117,7 @@ static ipu_status cdist_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     if (x->dim[x->rank - 1] != y->dim[y->rank - 1])
         return ipu__fail(IPU_INVALID, "cdist: \"x\" %s and \"y\" %s must be equal in their last dimension",
                          ipu__shape_str(x), ipu__shape_str(y));
-    ipu_kernel_call pairs  = *call;
+    ipu__kernel_call pairs = *call;
     pairs.operand[X].shape = with_pairs(x, true);
     pairs.operand[Y].shape = with_pairs(y, false);
     out->type              = call->operand[X].type;
@@ -125,7 +126,7 @@ static ipu_status cdist_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     return IPU_OK;
 }
 
-static void cdist_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void cdist_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value x = ipu_reshape(b, in[X], with_pairs(&call->operand[X].shape, true));
     ipu_value y = ipu_reshape(b, in[Y], with_pairs(&call->operand[Y].shape, false));
@@ -134,7 +135,7 @@ static void cdist_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
 
 enum { MOST_ROWS = 4096 /* of pdist, whose pairs are constants */ };
 
-static ipu_status pdist_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status pdist_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 2, 2));
@@ -142,12 +143,12 @@ static ipu_status pdist_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     if (n > MOST_ROWS)
         return ipu__fail(IPU_INVALID, "pdist: \"x\" has %lld rows: expected at most %d", (long long)n,
                          MOST_ROWS);
-    *out = (ipu_kernel_value){call->operand[X].type, IPU_SHAPE(n * (n - 1) / 2)};
+    *out = (ipu__kernel_value){call->operand[X].type, IPU_SHAPE(n * (n - 1) / 2)};
     return IPU_OK;
 }
 
 /* Rows of all pairs, the first before the second. */
-static void pdist_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void pdist_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int64_t  n = call->operand[X].shape.dim[0], n_pairs = call->operand[X + 1].shape.dim[0], k = 0;
     int32_t *first = ipu__alloc(2 * (size_t)n_pairs * sizeof *first + 1);
@@ -171,7 +172,7 @@ static void pdist_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
 
 enum { FREQUENCIES = 1, WEIGHTS };
 
-static ipu_status covariance_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status covariance_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 2, 2));
@@ -181,13 +182,13 @@ static ipu_status covariance_infer(const ipu_kernel_call *call, ipu_kernel_value
         IPU_TRY(ipu__op_want_same_type(call, X, i));
         IPU_TRY(ipu__op_want_shape(call, i, &IPU_SHAPE(x->dim[1])));
     }
-    *out = (ipu_kernel_value){call->operand[X].type, IPU_SHAPE(x->dim[0], x->dim[0])};
+    *out = (ipu__kernel_value){call->operand[X].type, IPU_SHAPE(x->dim[0], x->dim[0])};
     return IPU_OK;
 }
 
 static ipu_value row_sums(ipu_builder *b, ipu_value x) { return ipu_reduce_sum(b, x, (int[]){1}, 1, true); }
 
-static void covariance_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void covariance_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     ipu_value x = ipu__wide(b, in[X]), weights = IPU_NO_VALUE, apart, weighted, total;
@@ -218,10 +219,10 @@ static void covariance_compose(ipu_builder *b, const ipu_kernel_call *call, cons
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand pair_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand one_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand covariance_operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("frequencies"),
-                                                         IPU__OPTIONAL("weights"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand pair_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand one_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand covariance_operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("frequencies"),
+                                                          IPU__OPTIONAL("weights"), IPU__OUTPUT("out")};
 
 #define P_ATTRIBUTE                                               \
     {                                                             \
@@ -265,19 +266,19 @@ static const char *const covariance_samples[] = {"float[3,7]", "float[2,5], floa
 #define cdist_attributes p_attributes
 #define pdist_attributes p_attributes
 
-#define RECORD(op, which, list, text)                                                      \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                   \
-                                                      .operands   = list,                  \
-                                                      .n_operands = (int)IPU__COUNT(list), \
-                                                      .check      = ipu__op_check},             \
-                                     .n_in         = (int)IPU__COUNT(list) - 1,            \
-                                     .family       = "distance",                           \
-                                     .summary      = (text),                               \
-                                     .attributes   = which##_attributes,                   \
-                                     .n_attributes = IPU__COUNT(which##_attributes),       \
-                                     .infer        = which##_infer,                        \
-                                     .compose      = which##_compose,                      \
-                                     .samples      = which##_samples}
+#define RECORD(op, which, list, text)                                                       \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                   \
+                                                       .operands   = list,                  \
+                                                       .n_operands = (int)IPU__COUNT(list), \
+                                                       .check      = ipu__op_check},             \
+                                      .n_in         = (int)IPU__COUNT(list) - 1,            \
+                                      .family       = "distance",                           \
+                                      .summary      = (text),                               \
+                                      .attributes   = which##_attributes,                   \
+                                      .n_attributes = IPU__COUNT(which##_attributes),       \
+                                      .infer        = which##_infer,                        \
+                                      .compose      = which##_compose,                      \
+                                      .samples      = which##_samples}
 RECORD(pairwise_distance, pairwise, pair_operands, "p-norm of x - y over the last dimension");
 RECORD(cosine_similarity, cosine, pair_operands, "cosine of the angle between vectors");
 RECORD(cdist, cdist, pair_operands, "distance of each row of x from each row of y");

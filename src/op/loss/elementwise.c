@@ -10,7 +10,7 @@ enum { X, TARGET, WEIGHT, POS_WEIGHT = WEIGHT, LOGIT_WEIGHT };
 
 /* ---- inference ---- */
 
-static ipu_status loss_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status loss_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_loss_reduction reduction;
     IPU_TRY(ipu__loss_reduction_get(call, &reduction));
@@ -22,7 +22,7 @@ static ipu_status loss_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static ipu_status smooth_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status smooth_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool   is_huber = call->def == &ipu__op_huber_loss.kernel;
     double width    = ipu__op_float(call, is_huber ? "delta" : "beta");
@@ -32,11 +32,11 @@ static ipu_status smooth_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     return loss_infer(call, out);
 }
 
-ipu_status ipu__loss_weight_check(const ipu_kernel_call *call, int x, int weight)
+ipu_status ipu__loss_weight_check(const ipu__kernel_call *call, int x, int weight)
 {
     if (!ipu__kernel_has(call, weight)) return IPU_OK;
-    const ipu_kernel_operand *names = call->def->operands;
-    const ipu_shape          *all = &call->operand[x].shape, *w = &call->operand[weight].shape;
+    const ipu__kernel_operand *names = call->def->operands;
+    const ipu_shape           *all = &call->operand[x].shape, *w = &call->operand[weight].shape;
     IPU_TRY(ipu__op_want_same_type(call, x, weight));
     bool fits = w->rank <= all->rank;
     for (int i = 1; i <= w->rank && fits; i++)
@@ -46,13 +46,13 @@ ipu_status ipu__loss_weight_check(const ipu_kernel_call *call, int x, int weight
                      names[weight].name, ipu__shape_str(w), names[x].name, ipu__shape_str(all));
 }
 
-static ipu_status bce_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status bce_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(loss_infer(call, out));
     return ipu__loss_weight_check(call, X, WEIGHT);
 }
 
-static ipu_status bce_with_logits_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status bce_with_logits_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(loss_infer(call, out));
     IPU_TRY(ipu__loss_weight_check(call, X, POS_WEIGHT));
@@ -61,12 +61,12 @@ static ipu_status bce_with_logits_infer(const ipu_kernel_call *call, ipu_kernel_
 
 /* ---- compositions ---- */
 
-static void mse_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void mse_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     out[0] = ipu__loss_reduce(b, call, ipu_square(b, ipu_sub(b, in[X], in[TARGET])), IPU_NO_VALUE);
 }
 
-static void l1_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void l1_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     out[0] = ipu__loss_reduce(b, call, ipu_abs(b, ipu_sub(b, in[X], in[TARGET])), IPU_NO_VALUE);
 }
@@ -81,7 +81,7 @@ static ipu_value rounded_l1(ipu_builder *b, ipu_value d, double width, double cu
     return ipu_where(b, ipu_less(b, size, ipu_scalar_like(b, d, width)), inside, beyond);
 }
 
-static void smooth_l1_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void smooth_l1_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     double    beta = ipu__op_float(call, "beta");
@@ -90,7 +90,7 @@ static void smooth_l1_compose(ipu_builder *b, const ipu_kernel_call *call, const
                                       IPU_NO_VALUE);
 }
 
-static void huber_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void huber_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     double    delta = ipu__op_float(call, "delta");
     ipu_value d     = ipu_sub(b, in[X], in[TARGET]);
@@ -107,13 +107,13 @@ static ipu_value safe_log(ipu_builder *b, ipu_value p)
 }
 
 /* The mean is over all, whatever their weights. */
-static ipu_value weighed(ipu_builder *b, const ipu_kernel_call *call, ipu_value losses, ipu_value weight)
+static ipu_value weighed(ipu_builder *b, const ipu__kernel_call *call, ipu_value losses, ipu_value weight)
 {
     if (ipu__has(weight)) losses = ipu_mul(b, losses, weight);
     return ipu__loss_reduce(b, call, losses, IPU_NO_VALUE);
 }
 
-static void bce_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void bce_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value one = ipu_scalar_like(b, in[X], 1);
     ipu_value yes = ipu_mul(b, in[TARGET], safe_log(b, in[X]));
@@ -122,7 +122,7 @@ static void bce_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_v
 }
 
 /* (1 - t) x - (1 + (w - 1) t) log(sigmoid(x)) */
-static void bce_with_logits_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void bce_with_logits_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                     ipu_value *out)
 {
     ipu_value one = ipu_scalar_like(b, in[X], 1), log = ipu_log_sigmoid(b, in[X]);
@@ -134,7 +134,7 @@ static void bce_with_logits_compose(ipu_builder *b, const ipu_kernel_call *call,
     out[0]           = weighed(b, call, losses, in[LOGIT_WEIGHT]);
 }
 
-static void kl_div_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void kl_div_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value t = in[TARGET], losses;
     if (ipu__op_int(call, "log_target")) {
@@ -150,12 +150,12 @@ static void kl_div_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- the records ---- */
 
-static const ipu_kernel_operand operands[]     = {IPU__INPUT("x"), IPU__INPUT("target"), IPU__OUTPUT("loss")};
-static const ipu_kernel_operand bce_operands[] = {IPU__INPUT("x"), IPU__INPUT("target"),
-                                                  IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
-static const ipu_kernel_operand logit_operands[] = {IPU__INPUT("logits"), IPU__INPUT("target"),
-                                                    IPU__OPTIONAL("pos_weight"), IPU__OPTIONAL("weight"),
-                                                    IPU__OUTPUT("loss")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__INPUT("target"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand bce_operands[]   = {IPU__INPUT("x"), IPU__INPUT("target"),
+                                                     IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand logit_operands[] = {IPU__INPUT("logits"), IPU__INPUT("target"),
+                                                     IPU__OPTIONAL("pos_weight"), IPU__OPTIONAL("weight"),
+                                                     IPU__OUTPUT("loss")};
 
 static const ipu_op_attribute attributes[]        = {IPU__REDUCTION_ATTRIBUTE};
 static const ipu_op_attribute smooth_attributes[] = {
@@ -189,7 +189,7 @@ static const char *const kl_samples[]     = {"float[3,4], float[3,4]{0.1,1}",
                                              "float[3,4], float[3,4]; log_target=1 reduction=batch_mean", NULL};
 
 #define RECORD(name_, operands_, n_in_, attributes_, infer_, compose_, samples_, summary_)                   \
-    const ipu_op_def ipu__op_##name_ = {                                                                     \
+    const ipu__op_def ipu__op_##name_ = {                                                                    \
         .kernel  = {.name = #name_, .operands = operands_, .n_operands = n_in_ + 1, .check = ipu__op_check}, \
         .n_in    = n_in_,                                                                                    \
         .family  = "loss",                                                                                   \

@@ -26,7 +26,7 @@ typedef struct entropy {
     const ipu__softmax_table *table;
 } entropy;
 
-static entropy entropy_of(const ipu_kernel_call *call)
+static entropy entropy_of(const ipu__kernel_call *call)
 {
     return (entropy){.l          = ipu__labelled_of(call, &call->operand[LOGITS].shape, LABELS),
                      .has_weight = ipu__kernel_has(call, WEIGHT),
@@ -58,7 +58,7 @@ static double log_sum(const entropy *e, const void *logits, int64_t at)
     return most + log(sum);
 }
 
-static void entropy_ref(const ipu_kernel_call *call, void *const *operand)
+static void entropy_ref(const ipu__kernel_call *call, void *const *operand)
 {
     entropy e = entropy_of(call);
     for (int64_t i = 0; i < e.l.n * e.l.inner; i++) {
@@ -78,7 +78,7 @@ static void entropy_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static void entropy_grad_ref(const ipu_kernel_call *call, void *const *operand)
+static void entropy_grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     entropy e     = entropy_of(call);
     double  total = 0, each = e.smoothing / (double)(e.l.classes > 0 ? e.l.classes : 1);
@@ -102,20 +102,20 @@ static void entropy_grad_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- rows in float ---- */
 
-static bool entropy_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool entropy_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[LOGITS].type != IPU_DOUBLE;
 }
 
 /* A row of scores, one of results, the weights of classes, and what smoothing takes from each. */
-static size_t entropy_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t entropy_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     return 4 * (size_t)call->operand[LOGITS].shape.dim[1] * sizeof(float);
 }
 
-static ipu_status entropy_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status entropy_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     entropy *e = ipu__alloc(sizeof *e);
@@ -167,7 +167,7 @@ static float smoothed_loss(const float *log_probs, const float *weights, int64_t
     return sum;
 }
 
-static ipu_status entropy_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status entropy_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
     (void)call;
@@ -206,7 +206,7 @@ static void grad_row(const entropy *e, const float *x, const float *weights, flo
     out[label] -= d * w;
 }
 
-static ipu_status entropy_grad_run(const ipu_kernel_call *call, void *state, void *const *operand,
+static ipu_status entropy_grad_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                    void *scratch, int part, int n_parts)
 {
     (void)call;
@@ -237,26 +237,26 @@ static ipu_status entropy_grad_run(const ipu_kernel_call *call, void *state, voi
 
 /* ---- inference ---- */
 
-static ipu_status check_smoothing(const ipu_kernel_call *call)
+static ipu_status check_smoothing(const ipu__kernel_call *call)
 {
     double smoothing = ipu__op_float(call, "label_smoothing");
     if (smoothing >= 0 && smoothing <= 1) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: label_smoothing = %g: expected 0 to 1", call->def->name, smoothing);
 }
 
-static ipu_status entropy_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status entropy_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_smoothing(call));
     IPU_TRY(ipu__op_want_floating(call, LOGITS));
     IPU_TRY(ipu__op_want_rank(call, LOGITS, 2, IPU_MAX_RANK));
     IPU_TRY(ipu__labelled_check(call, &call->operand[LOGITS], LABELS, WEIGHT));
-    out[0] = out[1] = (ipu_kernel_value){call->operand[LOGITS].type, call->operand[LABELS].shape};
+    out[0] = out[1] = (ipu__kernel_value){call->operand[LOGITS].type, call->operand[LABELS].shape};
     return IPU_OK;
 }
 
-static ipu_status entropy_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status entropy_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    ipu_kernel_value both[2];
+    ipu__kernel_value both[2];
     IPU_TRY(entropy_infer(call, both));
     IPU_TRY(ipu__op_want_same_type(call, LOGITS, D_LOSS));
     IPU_TRY(ipu__op_want_shape(call, D_LOSS, &both[0].shape));
@@ -278,7 +278,7 @@ static void entropy_gradient(ipu__gradient *g)
 }
 
 /* The weight of each class times e / C, to broadcast over [N, C, d...]. */
-static ipu_value smoothing_weights(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in)
+static ipu_value smoothing_weights(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in)
 {
     double    each  = ipu__op_float(call, "label_smoothing") / (double)call->operand[LOGITS].shape.dim[1];
     ipu_value scale = ipu_scalar_like(b, in[LOGITS], each);
@@ -296,7 +296,7 @@ static ipu_value counted(ipu_builder *b, const ipu_attribute *ignore, ipu_value 
     return both[1];
 }
 
-static void entropy_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void entropy_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int           classes   = 1;
     double        smoothing = ipu__op_float(call, "label_smoothing");
@@ -309,7 +309,7 @@ static void entropy_compose(ipu_builder *b, const ipu_kernel_call *call, const i
     out[0] = ipu_sub(b, ipu_mul(b, out[0], ipu_scalar_like(b, out[0], 1 - smoothing)), all);
 }
 
-static void entropy_grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void entropy_grad_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out)
 {
     int           classes      = 1;
@@ -331,12 +331,12 @@ static void entropy_grad_compose(ipu_builder *b, const ipu_kernel_call *call, co
 
 /* ---- the records ---- */
 
-static double entropy_work(const ipu_kernel_call *call)
+static double entropy_work(const ipu__kernel_call *call)
 {
     return 20 * (double)ipu__op_n_elements(&call->operand[LOGITS].shape); /* an exponential is about 15 */
 }
 
-static ipu_status entropy_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status entropy_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__labelled l       = ipu__labelled_of(call, &call->operand[LOGITS].shape, LABELS);
     bool          is_half = l.type == IPU_HALF;
@@ -347,12 +347,12 @@ static ipu_status entropy_plan(const ipu_kernel_call *call, const ipu_target *ta
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[]      = {IPU__INPUT("logits"), IPU__INPUT("labels"),
-                                                   IPU__OPTIONAL("weight"), IPU__OUTPUT("loss"),
-                                                   IPU__OUTPUT("label_weight")};
-static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("logits"), IPU__INPUT("labels"),
-                                                   IPU__OPTIONAL("weight"), IPU__INPUT("d_loss"),
-                                                   IPU__OUTPUT_OVER("d_logits", LOGITS)};
+static const ipu__kernel_operand operands[]      = {IPU__INPUT("logits"), IPU__INPUT("labels"),
+                                                    IPU__OPTIONAL("weight"), IPU__OUTPUT("loss"),
+                                                    IPU__OUTPUT("label_weight")};
+static const ipu__kernel_operand grad_operands[] = {IPU__INPUT("logits"), IPU__INPUT("labels"),
+                                                    IPU__OPTIONAL("weight"), IPU__INPUT("d_loss"),
+                                                    IPU__OUTPUT_OVER("d_logits", LOGITS)};
 
 #define ROWS(run_)                                                                                          \
     {                                                                                                       \
@@ -387,7 +387,7 @@ static const char *const grad_samples[] = {
     NULL};
 
 #define COMMON .family = "loss", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)
-const ipu_op_def ipu__op_softmax_nll = {
+const ipu__op_def ipu__op_softmax_nll = {
     .kernel = {.name            = "softmax_nll",
                .operands        = operands,
                .n_operands      = 5,
@@ -407,7 +407,7 @@ const ipu_op_def ipu__op_softmax_nll = {
     .batch   = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED}, {IPU__AXIS_0, IPU__AXIS_0}),
     .samples = samples,
 };
-const ipu_op_def ipu__op_softmax_nll_grad = {
+const ipu__op_def ipu__op_softmax_nll_grad = {
     .kernel = {.name            = "softmax_nll_grad",
                .operands        = grad_operands,
                .n_operands      = 5,

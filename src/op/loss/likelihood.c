@@ -12,7 +12,7 @@ enum { X, TARGET, VARIANCE };
 
 /* ---- inference ---- */
 
-static ipu_status poisson_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status poisson_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_loss_reduction reduction;
     IPU_TRY(ipu__loss_reduction_get(call, &reduction));
@@ -25,7 +25,7 @@ static ipu_status poisson_infer(const ipu_kernel_call *call, ipu_kernel_value *o
 }
 
 /* The variance is of the shape of x, or its last dimension is 1 or left out. */
-static ipu_shape variance_shape(const ipu_kernel_call *call)
+static ipu_shape variance_shape(const ipu__kernel_call *call)
 {
     ipu_shape x = call->operand[X].shape, v = call->operand[VARIANCE].shape;
     if (ipu__shape_equal(&x, &v) || v.rank != x.rank - 1) return v;
@@ -33,7 +33,7 @@ static ipu_shape variance_shape(const ipu_kernel_call *call)
     return v;
 }
 
-static ipu_status gaussian_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status gaussian_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(poisson_infer(call, out));
     IPU_TRY(ipu__op_want_same_type(call, X, VARIANCE));
@@ -60,7 +60,7 @@ static ipu_value log_factorial(ipu_builder *b, ipu_value t)
     return ipu_where(b, is_over, term, ipu_scalar_like(b, t, 0));
 }
 
-static void poisson_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void poisson_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value x = in[X], t = in[TARGET], losses;
     if (ipu__op_int(call, "log_input")) {
@@ -75,7 +75,8 @@ static void poisson_compose(ipu_builder *b, const ipu_kernel_call *call, const i
 }
 
 /* The gradient passes the least variance, as PyTorch has it. */
-static void gaussian_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void gaussian_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     ipu_value eps      = ipu_scalar_like(b, in[X], ipu__op_float(call, "eps"));
     ipu_value variance = ipu__as_shape(b, in[VARIANCE], variance_shape(call));
@@ -90,10 +91,10 @@ static void gaussian_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand poisson_operands[]  = {IPU__INPUT("x"), IPU__INPUT("target"),
-                                                       IPU__OUTPUT("loss")};
-static const ipu_kernel_operand gaussian_operands[] = {IPU__INPUT("x"), IPU__INPUT("target"),
-                                                       IPU__INPUT("variance"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand poisson_operands[]  = {IPU__INPUT("x"), IPU__INPUT("target"),
+                                                        IPU__OUTPUT("loss")};
+static const ipu__kernel_operand gaussian_operands[] = {IPU__INPUT("x"), IPU__INPUT("target"),
+                                                        IPU__INPUT("variance"), IPU__OUTPUT("loss")};
 
 static const ipu_op_attribute poisson_attributes[] = {
     IPU__REDUCTION_ATTRIBUTE,
@@ -122,19 +123,19 @@ static const char *const gaussian_samples[] = {
     "float[3,4], float[3,4], float[3,1]{0.2,3}; full=1 reduction=sum",
     "float[3,4], float[3,4], float[3]{0.2,3}; reduction=none", "float[], float[], float[]{0.2,3}", NULL};
 
-#define RECORD(op, which, text)                                                                   \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                          \
-                                                      .operands   = which##_operands,             \
-                                                      .n_operands = IPU__COUNT(which##_operands), \
-                                                      .check      = ipu__op_check},                    \
-                                     .n_in         = IPU__COUNT(which##_operands) - 1,            \
-                                     .family       = "loss",                                      \
-                                     .summary      = (text),                                      \
-                                     .attributes   = which##_attributes,                          \
-                                     .n_attributes = IPU__COUNT(which##_attributes),              \
-                                     .infer        = which##_infer,                               \
-                                     .compose      = which##_compose,                             \
-                                     .samples      = which##_samples}
+#define RECORD(op, which, text)                                                                    \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                          \
+                                                       .operands   = which##_operands,             \
+                                                       .n_operands = IPU__COUNT(which##_operands), \
+                                                       .check      = ipu__op_check},                    \
+                                      .n_in         = IPU__COUNT(which##_operands) - 1,            \
+                                      .family       = "loss",                                      \
+                                      .summary      = (text),                                      \
+                                      .attributes   = which##_attributes,                          \
+                                      .n_attributes = IPU__COUNT(which##_attributes),              \
+                                      .infer        = which##_infer,                               \
+                                      .compose      = which##_compose,                             \
+                                      .samples      = which##_samples}
 RECORD(poisson_nll_loss, poisson, "exp(x) - target x: of a Poisson distribution");
 RECORD(gaussian_nll_loss, gaussian,
        "(log(variance) + (x - target)^2 / variance) / 2: of a normal distribution");

@@ -24,7 +24,7 @@ const char *ipu__loss_reduction_text(ipu_loss_reduction reduction)
     return (unsigned)reduction < IPU__COUNT(reductions) ? reductions[reduction] : "?";
 }
 
-ipu_status ipu__loss_reduction_get(const ipu_kernel_call *call, ipu_loss_reduction *out)
+ipu_status ipu__loss_reduction_get(const ipu__kernel_call *call, ipu_loss_reduction *out)
 {
     const char *text = ipu__op_text(call, "reduction");
     for (unsigned i = 0; i < IPU__COUNT(reductions); i++)
@@ -37,7 +37,7 @@ ipu_status ipu__loss_reduction_get(const ipu_kernel_call *call, ipu_loss_reducti
                      call->def->name, text);
 }
 
-ipu_value ipu__loss_reduce(ipu_builder *b, const ipu_kernel_call *call, ipu_value losses, ipu_value weights)
+ipu_value ipu__loss_reduce(ipu_builder *b, const ipu__kernel_call *call, ipu_value losses, ipu_value weights)
 {
     ipu_loss_reduction reduction = IPU_LOSS_MEAN;
     ipu__loss_reduction_get(call, &reduction); /* seen by infer */
@@ -60,7 +60,7 @@ ipu_status ipu__label_fail(const ipu__labelled *l, const void *labels, int64_t i
                      (long long)i, (long long)label, (long long)l->classes - 1, (long long)l->ignore_index);
 }
 
-ipu__labelled ipu__labelled_of(const ipu_kernel_call *call, const ipu_shape *scores, int labels)
+ipu__labelled ipu__labelled_of(const ipu__kernel_call *call, const ipu_shape *scores, int labels)
 {
     ipu__labelled l = {.type         = call->operand[SCORES].type,
                        .n            = scores->dim[0],
@@ -72,11 +72,11 @@ ipu__labelled ipu__labelled_of(const ipu_kernel_call *call, const ipu_shape *sco
     return l;
 }
 
-ipu_status ipu__labelled_check(const ipu_kernel_call *call, const ipu_kernel_value *scores, int labels,
+ipu_status ipu__labelled_check(const ipu__kernel_call *call, const ipu__kernel_value *scores, int labels,
                                int weight)
 {
-    const ipu_kernel_value *l    = &call->operand[labels];
-    ipu_shape               want = {.rank = scores->shape.rank - 1};
+    const ipu__kernel_value *l    = &call->operand[labels];
+    ipu_shape                want = {.rank = scores->shape.rank - 1};
     for (int d = 0; d < want.rank; d++) want.dim[d] = scores->shape.dim[d == 0 ? 0 : d + 1];
     if (l->type != IPU_INT32 && l->type != IPU_INT64)
         return ipu__fail(IPU_INVALID, "%s: \"%s\" must be int32 or int64, found %s%s", call->def->name,
@@ -92,11 +92,11 @@ ipu_status ipu__labelled_check(const ipu_kernel_call *call, const ipu_kernel_val
 }
 
 /* Labels' shape, or a scalar. */
-static ipu_status infer_out(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer_out(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_loss_reduction reduction;
     IPU_TRY(ipu__loss_reduction_get(call, &reduction));
-    *out = (ipu_kernel_value){call->operand[SCORES].type, IPU_SCALAR};
+    *out = (ipu__kernel_value){call->operand[SCORES].type, IPU_SCALAR};
     if (reduction != IPU_LOSS_NONE) return IPU_OK;
     const ipu_shape *scores = &call->operand[SCORES].shape;
     out->shape.rank         = scores->rank - 1;
@@ -104,7 +104,7 @@ static ipu_status infer_out(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static ipu_status nll_loss_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status nll_loss_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, SCORES));
     IPU_TRY(ipu__op_want_rank(call, SCORES, 2, IPU_MAX_RANK));
@@ -112,12 +112,12 @@ static ipu_status nll_loss_infer(const ipu_kernel_call *call, ipu_kernel_value *
     return infer_out(call, out);
 }
 
-static bool has_probabilities(const ipu_kernel_call *call)
+static bool has_probabilities(const ipu__kernel_call *call)
 {
     return ipu__op_is_floating(call->operand[LABELS].type);
 }
 
-static ipu_status cross_entropy_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status cross_entropy_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     double smoothing = ipu__op_float(call, "label_smoothing");
     if (!(smoothing >= 0 && smoothing <= 1))
@@ -139,7 +139,8 @@ static ipu_status cross_entropy_infer(const ipu_kernel_call *call, ipu_kernel_va
 
 /* ---- compositions ---- */
 
-static void nll_loss_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void nll_loss_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     ipu_value     both[2];
     ipu_attribute ignore = IPU_INT_ATTRIBUTE("ignore_index", ipu__op_int(call, "ignore_index"));
@@ -155,7 +156,7 @@ static ipu_value along_classes(ipu_builder *b, ipu_value weight, ipu_value like)
     return shape.rank == 1 ? weight : ipu_reshape(b, weight, shape);
 }
 
-static ipu_value entropy_of_probabilities(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in)
+static ipu_value entropy_of_probabilities(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in)
 {
     double    smoothing = ipu__op_float(call, "label_smoothing");
     ipu_value target = in[LABELS], losses = ipu_log_softmax(b, in[SCORES], 1);
@@ -171,7 +172,7 @@ static ipu_value entropy_of_probabilities(ipu_builder *b, const ipu_kernel_call 
     return ipu__loss_reduce(b, call, losses, IPU_NO_VALUE);
 }
 
-static void cross_entropy_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void cross_entropy_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                   ipu_value *out)
 {
     if (has_probabilities(call)) {
@@ -189,10 +190,10 @@ static void cross_entropy_compose(ipu_builder *b, const ipu_kernel_call *call, c
 
 /* ---- the records ---- */
 
-static const ipu_kernel_operand nll_operands[]     = {IPU__INPUT("log_probs"), IPU__INPUT("labels"),
-                                                      IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
-static const ipu_kernel_operand entropy_operands[] = {IPU__INPUT("logits"), IPU__INPUT("target"),
-                                                      IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand nll_operands[]     = {IPU__INPUT("log_probs"), IPU__INPUT("labels"),
+                                                       IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand entropy_operands[] = {IPU__INPUT("logits"), IPU__INPUT("target"),
+                                                       IPU__OPTIONAL("weight"), IPU__OUTPUT("loss")};
 
 static const ipu_op_attribute nll_attributes[]     = {IPU__REDUCTION_ATTRIBUTE, IPU__IGNORE_ATTRIBUTE};
 static const ipu_op_attribute entropy_attributes[] = {
@@ -218,7 +219,7 @@ static const char *const entropy_samples[] = {
     "float[3,4,2], float[3,4,2]{0,1}, float[4]{0.1,2}; label_smoothing=0.2",
     NULL};
 
-const ipu_op_def ipu__op_nll_loss = {
+const ipu__op_def ipu__op_nll_loss = {
     .kernel       = {.name = "nll_loss", .operands = nll_operands, .n_operands = 4, .check = ipu__op_check},
     .n_in         = 3,
     .family       = "loss",
@@ -229,7 +230,7 @@ const ipu_op_def ipu__op_nll_loss = {
     .compose      = nll_loss_compose,
     .samples      = nll_samples,
 };
-const ipu_op_def ipu__op_cross_entropy = {
+const ipu__op_def ipu__op_cross_entropy = {
     .kernel       = {.name       = "cross_entropy",
                      .operands   = entropy_operands,
                      .n_operands = 4,

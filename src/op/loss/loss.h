@@ -27,9 +27,9 @@ static inline int64_t ipu__label(const ipu__labelled *l, const void *labels, int
 ipu_status ipu__label_fail(const ipu__labelled *l, const void *labels, int64_t i);
 
 /* `scores` is the operand with classes in dimension 1. */
-ipu__labelled ipu__labelled_of(const ipu_kernel_call *call, const ipu_shape *scores, int labels);
+ipu__labelled ipu__labelled_of(const ipu__kernel_call *call, const ipu_shape *scores, int labels);
 /* Checks that labels and the optional weight fit predictions of that shape and type. */
-ipu_status ipu__labelled_check(const ipu_kernel_call *call, const ipu_kernel_value *scores, int labels,
+ipu_status ipu__labelled_check(const ipu__kernel_call *call, const ipu__kernel_value *scores, int labels,
                                int weight);
 
 #define IPU__IGNORE_ATTRIBUTE                                                 \
@@ -47,11 +47,11 @@ ipu_status ipu__labelled_check(const ipu_kernel_call *call, const ipu_kernel_val
     }
 
 /* Checks that `weight`, if present, has the type of `x` and broadcasts to it. */
-ipu_status ipu__loss_weight_check(const ipu_kernel_call *call, int x, int weight);
+ipu_status ipu__loss_weight_check(const ipu__kernel_call *call, int x, int weight);
 
 const char *ipu__loss_reduction_text(ipu_loss_reduction reduction);
-ipu_status  ipu__loss_reduction_get(const ipu_kernel_call *call, ipu_loss_reduction *out);
+ipu_status  ipu__loss_reduction_get(const ipu__kernel_call *call, ipu_loss_reduction *out);
 /* `losses` have dimension 0 of `n_batch`; `weights` is null if all count equally. */
-ipu_value ipu__loss_reduce(ipu_builder *b, const ipu_kernel_call *call, ipu_value losses, ipu_value weights);
+ipu_value ipu__loss_reduce(ipu_builder *b, const ipu__kernel_call *call, ipu_value losses, ipu_value weights);
 
 #endif

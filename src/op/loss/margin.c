@@ -9,7 +9,7 @@
 
 enum { X, PAIR_TARGET, OTHER = 1, TARGET, POSITIVE = 1, NEGATIVE };
 
-static ipu_status reduced(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status reduced(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_loss_reduction reduction;
     IPU_TRY(ipu__loss_reduction_get(call, &reduction));
@@ -17,7 +17,7 @@ static ipu_status reduced(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static ipu_status hinge_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status hinge_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_same_type(call, X, PAIR_TARGET));
@@ -26,7 +26,7 @@ static ipu_status hinge_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     return reduced(call, out);
 }
 
-static ipu_status ranking_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status ranking_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     for (int i = OTHER; i <= TARGET; i++) {
@@ -38,7 +38,7 @@ static ipu_status ranking_infer(const ipu_kernel_call *call, ipu_kernel_value *o
 }
 
 /* Vectors of one shape; losses have it but for the last dimension. */
-static ipu_status triplet_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status triplet_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK));
@@ -52,7 +52,7 @@ static ipu_status triplet_infer(const ipu_kernel_call *call, ipu_kernel_value *o
 }
 
 /* [n, d] and [n], or [d] and a scalar. */
-static ipu_status cosine_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status cosine_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 1, 2));
@@ -67,7 +67,7 @@ static ipu_status cosine_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
 
 static ipu_value not_below_0(ipu_builder *b, ipu_value x) { return ipu_clip(b, x, 0, (double)INFINITY); }
 
-static void hinge_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void hinge_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value x = in[X], target = in[PAIR_TARGET], zero = ipu_scalar_like(b, x, 0);
     ipu_value left  = not_below_0(b, ipu_sub(b, ipu_scalar_like(b, x, ipu__op_float(call, "margin")), x));
@@ -76,26 +76,26 @@ static void hinge_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
     out[0]          = ipu__loss_reduce(b, call, ipu_add(b, far, close), IPU_NO_VALUE);
 }
 
-static void ranking_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void ranking_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value ahead = ipu_mul(b, in[TARGET], ipu_sub(b, in[X], in[OTHER]));
     ipu_value left  = ipu_sub(b, ipu_scalar_like(b, ahead, ipu__op_float(call, "margin")), ahead);
     out[0]          = ipu__loss_reduce(b, call, not_below_0(b, left), IPU_NO_VALUE);
 }
 
-static void soft_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void soft_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value behind = ipu_neg(b, ipu_mul(b, in[PAIR_TARGET], in[X]));
     out[0]           = ipu__loss_reduce(b, call, ipu_softplus(b, behind, 1, 20), IPU_NO_VALUE);
 }
 
-static ipu_value triplet_distance(ipu_builder *b, const ipu_kernel_call *call, ipu_value x, ipu_value y)
+static ipu_value triplet_distance(ipu_builder *b, const ipu__kernel_call *call, ipu_value x, ipu_value y)
 {
     ipu_value apart = ipu__plus(b, ipu_sub(b, x, y), ipu__op_float(call, "eps"));
     return ipu_reduce_norm(b, apart, ipu__op_float(call, "p"), (int[]){-1}, 1, false);
 }
 
-static void triplet_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void triplet_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value far = triplet_distance(b, call, in[X], in[NEGATIVE]);
     if (ipu__op_int(call, "swap")) {
@@ -121,7 +121,7 @@ static ipu_value cosine(ipu_builder *b, ipu_value x, ipu_value y)
 }
 
 /* Of half in float: 1e-12 would be 0. */
-static void cosine_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void cosine_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_type  type = call->operand[X].type, wide = type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT;
     ipu_value target = ipu__as_type(b, in[TARGET], wide), zero = ipu_scalar_like(b, target, 0);
@@ -136,12 +136,12 @@ static void cosine_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand target_operands[] = {IPU__INPUT("x"), IPU__INPUT("target"),
-                                                     IPU__OUTPUT("loss")};
-static const ipu_kernel_operand pair_operands[] = {IPU__INPUT("x"), IPU__INPUT("other"), IPU__INPUT("target"),
-                                                   IPU__OUTPUT("loss")};
-static const ipu_kernel_operand triplet_operands[] = {IPU__INPUT("anchor"), IPU__INPUT("positive"),
-                                                      IPU__INPUT("negative"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand target_operands[]  = {IPU__INPUT("x"), IPU__INPUT("target"),
+                                                       IPU__OUTPUT("loss")};
+static const ipu__kernel_operand pair_operands[]    = {IPU__INPUT("x"), IPU__INPUT("other"),
+                                                       IPU__INPUT("target"), IPU__OUTPUT("loss")};
+static const ipu__kernel_operand triplet_operands[] = {IPU__INPUT("anchor"), IPU__INPUT("positive"),
+                                                       IPU__INPUT("negative"), IPU__OUTPUT("loss")};
 
 static const ipu_op_attribute hinge_attributes[]   = {IPU__REDUCTION_ATTRIBUTE,
                                                       {.name      = "margin",
@@ -186,19 +186,19 @@ static const char *const cosine_samples[]  = {
      "float[3,4]{0.1,2}, float[3,4]{0.1,2}, float[3]{-1,-1}; margin=0.2 reduction=sum",
      "float[4], float[4], float[]{1,1}; reduction=none", NULL};
 
-#define RECORD(name_, which, operands_, n_in_, summary_)                                \
-    const ipu_op_def ipu__op_##name_ = {.kernel       = {.name       = #name_,          \
-                                                         .operands   = operands_,       \
-                                                         .n_operands = (n_in_) + 1,     \
-                                                         .check      = ipu__op_check},       \
-                                        .n_in         = n_in_,                          \
-                                        .family       = "loss",                         \
-                                        .summary      = summary_,                       \
-                                        .attributes   = which##_attributes,             \
-                                        .n_attributes = IPU__COUNT(which##_attributes), \
-                                        .infer        = which##_infer,                  \
-                                        .compose      = which##_compose,                \
-                                        .samples      = which##_samples}
+#define RECORD(name_, which, operands_, n_in_, summary_)                                 \
+    const ipu__op_def ipu__op_##name_ = {.kernel       = {.name       = #name_,          \
+                                                          .operands   = operands_,       \
+                                                          .n_operands = (n_in_) + 1,     \
+                                                          .check      = ipu__op_check},       \
+                                         .n_in         = n_in_,                          \
+                                         .family       = "loss",                         \
+                                         .summary      = summary_,                       \
+                                         .attributes   = which##_attributes,             \
+                                         .n_attributes = IPU__COUNT(which##_attributes), \
+                                         .infer        = which##_infer,                  \
+                                         .compose      = which##_compose,                \
+                                         .samples      = which##_samples}
 RECORD(hinge_embedding_loss, hinge, target_operands, 2,
        "x where the target is 1, max(0, margin - x) where it is -1");
 #define soft_infer hinge_infer

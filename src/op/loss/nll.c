@@ -12,7 +12,7 @@
 enum { SCORES, LABELS, WEIGHT, LOSS, LABEL_WEIGHT }; /* nll */
 enum { D_LOSS, D_SCORES = 3 };                       /* nll_grad: labels and weight as above */
 
-static double weight_of(const ipu_kernel_call *call, void *const *operand, int64_t label)
+static double weight_of(const ipu__kernel_call *call, void *const *operand, int64_t label)
 {
     return ipu__kernel_has(call, WEIGHT)
              ? ipu__number_load(call->operand[WEIGHT].type, operand[WEIGHT], label)
@@ -22,7 +22,7 @@ static double weight_of(const ipu_kernel_call *call, void *const *operand, int64
 /* ---- nll ---- */
 
 /* Labels begin <= i < end; false at the first that is no label, which is then *bad. */
-static bool do_nll(const ipu_kernel_call *call, void *const *operand, ipu_interval range, int64_t *bad)
+static bool do_nll(const ipu__kernel_call *call, void *const *operand, ipu_interval range, int64_t *bad)
 {
     ipu__labelled l     = ipu__labelled_of(call, &call->operand[SCORES].shape, LABELS);
     bool          is_ok = true;
@@ -43,13 +43,13 @@ static bool do_nll(const ipu_kernel_call *call, void *const *operand, ipu_interv
 }
 
 /* Labels that are none count for nothing here; implementations stop the run. */
-static void nll_ref(const ipu_kernel_call *call, void *const *operand)
+static void nll_ref(const ipu__kernel_call *call, void *const *operand)
 {
     int64_t bad;
     do_nll(call, operand, (ipu_interval){0, ipu__op_n_elements(&call->operand[LABELS].shape)}, &bad);
 }
 
-static ipu_status nll_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status nll_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -60,12 +60,12 @@ static ipu_status nll_run(const ipu_kernel_call *call, void *state, void *const 
     return ipu__label_fail(&l, operand[LABELS], bad);
 }
 
-static ipu_status nll_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status nll_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, SCORES));
     IPU_TRY(ipu__op_want_rank(call, SCORES, 2, IPU_MAX_RANK));
     IPU_TRY(ipu__labelled_check(call, &call->operand[SCORES], LABELS, WEIGHT));
-    out[0] = out[1] = (ipu_kernel_value){call->operand[SCORES].type, call->operand[LABELS].shape};
+    out[0] = out[1] = (ipu__kernel_value){call->operand[SCORES].type, call->operand[LABELS].shape};
     return IPU_OK;
 }
 
@@ -81,7 +81,7 @@ static void nll_gradient(ipu__gradient *g)
 /* ---- nll_grad ---- */
 
 /* Planes [n, class] begin <= i < end, zero but where a label says so. */
-static void do_nll_grad(const ipu_kernel_call *call, void *const *operand, ipu_interval planes)
+static void do_nll_grad(const ipu__kernel_call *call, void *const *operand, ipu_interval planes)
 {
     ipu__labelled l    = ipu__labelled_of(call, &call->operand[D_SCORES].shape, LABELS);
     size_t        size = ipu_type_size(l.type);
@@ -98,13 +98,13 @@ static void do_nll_grad(const ipu_kernel_call *call, void *const *operand, ipu_i
         }
 }
 
-static void nll_grad_ref(const ipu_kernel_call *call, void *const *operand)
+static void nll_grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     const ipu_shape *shape = &call->operand[D_SCORES].shape;
     do_nll_grad(call, operand, (ipu_interval){0, shape->dim[0] * shape->dim[1]});
 }
 
-static ipu_status nll_grad_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status nll_grad_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                                int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -113,7 +113,7 @@ static ipu_status nll_grad_run(const ipu_kernel_call *call, void *state, void *c
     return IPU_OK;
 }
 
-static ipu_status nll_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status nll_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t classes = ipu__op_int(call, "classes");
     IPU_TRY(ipu__op_want_floating(call, D_LOSS));
@@ -121,7 +121,7 @@ static ipu_status nll_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *
     if (classes < 0)
         return ipu__fail(IPU_INVALID, "nll_grad: classes = %lld: expected 0 or more", (long long)classes);
     const ipu_shape *loss = &call->operand[D_LOSS].shape;
-    *out                  = (ipu_kernel_value){call->operand[D_LOSS].type, {.rank = loss->rank + 1}};
+    *out                  = (ipu__kernel_value){call->operand[D_LOSS].type, {.rank = loss->rank + 1}};
     for (int d = 0; d <= loss->rank; d++)
         out->shape.dim[d] = d == 1 ? classes : loss->dim[d == 0 ? 0 : d - 1];
     return ipu__labelled_check(call, out, LABELS, WEIGHT);
@@ -137,18 +137,18 @@ static void nll_grad_gradient(ipu__gradient *g)
 
 /* ---- the records ---- */
 
-static double nll_work(const ipu_kernel_call *call)
+static double nll_work(const ipu__kernel_call *call)
 {
     return 10 * (double)ipu__op_n_elements(&call->operand[LABELS].shape);
 }
 
-static double nll_grad_work(const ipu_kernel_call *call)
+static double nll_grad_work(const ipu__kernel_call *call)
 {
     return nll_work(call) + (double)ipu__op_n_elements(&call->operand[D_SCORES].shape);
 }
 
 /* Each label picks one of its scores, which lie where the labels are sent. */
-static ipu_status nll_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status nll_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t n = ipu__op_n_elements(&call->operand[LABELS].shape);
     if (call->def == &ipu__op_nll_grad.kernel) n = ipu__op_n_elements(&call->operand[D_SCORES].shape);
@@ -161,13 +161,13 @@ static ipu_status nll_plan(const ipu_kernel_call *call, const ipu_target *target
     return IPU_OK;
 }
 
-static const ipu_kernel_operand nll_operands[]        = {IPU__INPUT("log_probs"), IPU__INPUT("labels"),
-                                                         IPU__OPTIONAL("weight"), IPU__OUTPUT("loss"),
-                                                         IPU__OUTPUT("label_weight")};
-static const ipu_kernel_operand nll_grad_operands[]   = {IPU__INPUT("d_loss"), IPU__INPUT("labels"),
-                                                         IPU__OPTIONAL("weight"), IPU__OUTPUT("d_log_probs")};
-static const ipu__cpu_impl      nll_implementations[] = {
-         {.head = {"plain", ipu__op_fits_always}, .run = nll_run},
+static const ipu__kernel_operand nll_operands[]        = {IPU__INPUT("log_probs"), IPU__INPUT("labels"),
+                                                          IPU__OPTIONAL("weight"), IPU__OUTPUT("loss"),
+                                                          IPU__OUTPUT("label_weight")};
+static const ipu__kernel_operand nll_grad_operands[]   = {IPU__INPUT("d_loss"), IPU__INPUT("labels"),
+                                                          IPU__OPTIONAL("weight"), IPU__OUTPUT("d_log_probs")};
+static const ipu__cpu_impl       nll_implementations[] = {
+          {.head = {"plain", ipu__op_fits_always}, .run = nll_run},
 };
 static const ipu__cpu_impl nll_grad_implementations[] = {
     {.head = {"plain", ipu__op_fits_always}, .run = nll_grad_run},
@@ -193,7 +193,7 @@ static const char *const nll_grad_samples[] = {
     "float[3], int32[3]; classes=10", "float[2,3], int64[2,3], float[10]{0.1,2}; classes=10 ignore_index=3",
     "float[0], int32[0]; classes=10", "float[3000], int32[3000]; classes=40", NULL};
 
-const ipu_op_def ipu__op_nll = {
+const ipu__op_def ipu__op_nll = {
     .kernel       = {.name            = "nll",
                      .operands        = nll_operands,
                      .n_operands      = 5,
@@ -214,7 +214,7 @@ const ipu_op_def ipu__op_nll = {
     .batch        = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED}, {IPU__AXIS_0, IPU__AXIS_0}),
     .samples      = nll_samples,
 };
-const ipu_op_def ipu__op_nll_grad = {
+const ipu__op_def ipu__op_nll_grad = {
     .kernel       = {.name            = "nll_grad",
                      .operands        = nll_grad_operands,
                      .n_operands      = 4,

@@ -10,7 +10,7 @@
 
 enum { X, Y };
 
-static ipu_status cross_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status cross_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(ipu__op_want_same_type(call, X, Y));
@@ -31,7 +31,7 @@ static ipu_value turned(ipu_builder *b, ipu_value x, int64_t by, int axis)
     return ipu_roll(b, x, (int64_t[]){-by}, &axis, 1);
 }
 
-static void cross_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void cross_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_shape shape = call->operand[Y + 1].shape;
     int       axis  = 0;
@@ -44,14 +44,14 @@ static void cross_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
 
 /* ---- slogdet ---- */
 
-static ipu_status slogdet_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status slogdet_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_det.infer(call, &out[0]));
     out[1] = out[0];
     return IPU_OK;
 }
 
-static void slogdet_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void slogdet_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     ipu_value det = ipu_det(b, in[X]);
@@ -64,7 +64,7 @@ static void slogdet_compose(ipu_builder *b, const ipu_kernel_call *call, const i
 enum { A, RIGHT_SIDE };
 
 /* Whether there is a vector for each matrix rather than a matrix: PyTorch's rule. */
-static bool is_of_vectors(const ipu_kernel_call *call)
+static bool is_of_vectors(const ipu__kernel_call *call)
 {
     ipu_shape rows = call->operand[A].shape;
     rows.rank--;
@@ -73,15 +73,15 @@ static bool is_of_vectors(const ipu_kernel_call *call)
         || ipu__shape_equal(&rows, &call->operand[RIGHT_SIDE].shape);
 }
 
-static ipu_status solve_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status solve_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    ipu_kernel_call product = {.def = &ipu__op_matmul.kernel, .n_operands = ipu__op_matmul.n_in};
-    bool            right   = ipu__op_int(call, "right");
+    ipu__kernel_call product = {.def = &ipu__op_matmul.kernel, .n_operands = ipu__op_matmul.n_in};
+    bool             right   = ipu__op_int(call, "right");
     IPU_TRY(ipu__op_inverse.infer(call, out));
     IPU_TRY(ipu__op_want_same_type(call, A, RIGHT_SIDE));
     IPU_TRY(ipu__op_want_rank(call, RIGHT_SIDE, right ? 2 : 1, IPU_MAX_RANK));
     for (int i = 0; i < product.n_operands; i++) /* none but the two matrices */
-        product.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        product.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     product.operand[right]  = call->operand[A];
     product.operand[!right] = call->operand[RIGHT_SIDE];
     ipu_shape *x            = &product.operand[!right].shape;
@@ -95,7 +95,7 @@ static ipu_status solve_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     return IPU_OK;
 }
 
-static void solve_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void solve_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value inverse = ipu_inverse(b, in[A]), x = in[RIGHT_SIDE];
     bool      of_vectors = is_of_vectors(call) && ipu_value_rank(x) > 1;
@@ -108,7 +108,7 @@ static void solve_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
 
 enum { WEIGHT = 2, BIAS, OUT };
 
-static ipu_status bilinear_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status bilinear_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *w = &call->operand[WEIGHT].shape, *x = &call->operand[X].shape;
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -129,7 +129,8 @@ static ipu_status bilinear_infer(const ipu_kernel_call *call, ipu_kernel_value *
     return IPU_OK;
 }
 
-static void bilinear_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void bilinear_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     const int64_t   *w    = call->operand[WEIGHT].shape.dim;
     const ipu_shape *x    = &call->operand[X].shape;
@@ -146,12 +147,12 @@ static void bilinear_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand cross_operands[]    = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand slogdet_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT("sign"),
-                                                       IPU__OUTPUT("log_size")};
-static const ipu_kernel_operand solve_operands[]    = {IPU__INPUT("a"), IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand bilinear_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("weight"),
-                                                       IPU__OPTIONAL("bias"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand cross_operands[]    = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand slogdet_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT("sign"),
+                                                        IPU__OUTPUT("log_size")};
+static const ipu__kernel_operand solve_operands[]    = {IPU__INPUT("a"), IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand bilinear_operands[] = {
+    IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("weight"), IPU__OPTIONAL("bias"), IPU__OUTPUT("out")};
 
 static const ipu_op_attribute cross_attributes[] = {
     {.name = "axis", .kind = IPU_ATTRIBUTE_INT, .otherwise = -1, .meaning = "the dimension of 3"}};
@@ -168,18 +169,18 @@ static const char *const bilinear_samples[] = {"float[5,3], float[5,4], float[2,
                                                "float[2,3,1], float[2,3,2], float[4,1,2], none",
                                                "float[3], float[2], float[1,3,2], float[1]", NULL};
 
-#define RECORD(op, ins, text, ...)                                                             \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name       = #op,                            \
-                                                 .operands   = op##_operands,                  \
-                                                 .n_operands = (int)IPU__COUNT(op##_operands), \
-                                                 .check      = ipu__op_check},                      \
-                                     .n_in    = (ins),                                         \
-                                     .family  = "linalg",                                      \
-                                     .summary = (text),                                        \
-                                     .infer   = op##_infer,                                    \
-                                     .compose = op##_compose,                                  \
-                                     .samples = op##_samples,                                  \
-                                     __VA_ARGS__}
+#define RECORD(op, ins, text, ...)                                                              \
+    const ipu__op_def ipu__op_##op = {.kernel  = {.name       = #op,                            \
+                                                  .operands   = op##_operands,                  \
+                                                  .n_operands = (int)IPU__COUNT(op##_operands), \
+                                                  .check      = ipu__op_check},                      \
+                                      .n_in    = (ins),                                         \
+                                      .family  = "linalg",                                      \
+                                      .summary = (text),                                        \
+                                      .infer   = op##_infer,                                    \
+                                      .compose = op##_compose,                                  \
+                                      .samples = op##_samples,                                  \
+                                      __VA_ARGS__}
 #define WITH(op) .attributes = op##_attributes, .n_attributes = IPU__COUNT(op##_attributes)
 #define PLAIN .attributes = NULL
 RECORD(cross, 2, "cross product of vectors in space", WITH(cross));

@@ -87,7 +87,7 @@ static void imply_output(sum *e, int n_dots)
 }
 
 /* Equal extents, or 1, which stretches. */
-static const char *find_extents(const ipu_kernel_call *call, sum *e)
+static const char *find_extents(const ipu__kernel_call *call, sum *e)
 {
     for (int l = 0; l < N_LABELS; l++) e->extent[l] = -1;
     for (int i = 0; i < e->n; i++)
@@ -104,7 +104,7 @@ static const char *find_extents(const ipu_kernel_call *call, sum *e)
     return NULL;
 }
 
-static const char *read_equation(const ipu_kernel_call *call, sum *e)
+static const char *read_equation(const ipu__kernel_call *call, sum *e)
 {
     const char *text = ipu__op_text(call, "equation"), *arrow = strstr(text, "->"), *problem = NULL;
     const char *end = arrow ? arrow : text + strlen(text), *at = text;
@@ -135,7 +135,7 @@ static const char *read_equation(const ipu_kernel_call *call, sum *e)
     return problem;
 }
 
-static ipu_status einsum_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status einsum_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     sum         e;
     const char *problem = read_equation(call, &e);
@@ -143,7 +143,7 @@ static ipu_status einsum_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     if (call->operand[0].type == IPU_BOOL)
         return ipu__fail(IPU_INVALID, "einsum: \"x0\" must be of a floating or an integer type, found bool");
     for (int i = 1; i < e.n; i++) IPU_TRY(ipu__op_want_same_type(call, 0, i));
-    *out = (ipu_kernel_value){call->operand[0].type, {.rank = e.out.n}};
+    *out = (ipu__kernel_value){call->operand[0].type, {.rank = e.out.n}};
     for (int d = 0; d < e.out.n; d++) out->shape.dim[d] = e.extent[e.out.label[d]];
     return IPU_OK;
 }
@@ -289,7 +289,7 @@ static void join(ipu_builder *b, const sum *e, factor *f, factor *other, uint64_
     f->t = result;
 }
 
-static void einsum_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void einsum_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     sum    e;
     factor f = {.v = in[0]}, next;
@@ -314,7 +314,7 @@ static void einsum_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- the record ---- */
 
-static const ipu_kernel_operand operands[] = {
+static const ipu__kernel_operand operands[] = {
     IPU__INPUT("x0"),     IPU__OPTIONAL("x1"),  IPU__OPTIONAL("x2"),  IPU__OPTIONAL("x3"),
     IPU__OPTIONAL("x4"),  IPU__OPTIONAL("x5"),  IPU__OPTIONAL("x6"),  IPU__OPTIONAL("x7"),
     IPU__OPTIONAL("x8"),  IPU__OPTIONAL("x9"),  IPU__OPTIONAL("x10"), IPU__OPTIONAL("x11"),
@@ -349,7 +349,7 @@ static const char *const samples[] = {
     NULL};
 /* clang-format on */
 
-const ipu_op_def ipu__op_einsum = {
+const ipu__op_def ipu__op_einsum = {
     .kernel       = {.name = "einsum", .operands = operands, .n_operands = MOST + 1, .check = ipu__op_check},
     .n_in         = MOST,
     .family       = "linalg",

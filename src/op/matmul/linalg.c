@@ -171,13 +171,13 @@ static void find_cofactors(factors *f)
 
 enum { X, D_DET };
 
-static int64_t size_of(const ipu_kernel_call *call)
+static int64_t size_of(const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[X].shape;
     return x->dim[x->rank - 1];
 }
 
-static int64_t n_matrices(const ipu_kernel_call *call)
+static int64_t n_matrices(const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[X].shape;
     int64_t          n = 1;
@@ -185,7 +185,7 @@ static int64_t n_matrices(const ipu_kernel_call *call)
     return n;
 }
 
-static void do_matrices(const ipu_kernel_call *call, void *const *operand, void *memory, ipu_interval mine)
+static void do_matrices(const ipu__kernel_call *call, void *const *operand, void *memory, ipu_interval mine)
 {
     ipu_type type   = call->operand[X].type;
     int64_t  n      = size_of(call);
@@ -205,10 +205,10 @@ static void do_matrices(const ipu_kernel_call *call, void *const *operand, void 
 }
 
 /* NaN where there is no memory for it; implementations have theirs. */
-static void linalg_ref(const ipu_kernel_call *call, void *const *operand)
+static void linalg_ref(const ipu__kernel_call *call, void *const *operand)
 {
-    const ipu_kernel_value *out    = &call->operand[call->n_operands - 1];
-    void                   *memory = ipu__alloc(factors_bytes(size_of(call)));
+    const ipu__kernel_value *out    = &call->operand[call->n_operands - 1];
+    void                    *memory = ipu__alloc(factors_bytes(size_of(call)));
     if (memory)
         do_matrices(call, operand, memory, (ipu_interval){0, n_matrices(call)});
     else
@@ -217,13 +217,13 @@ static void linalg_ref(const ipu_kernel_call *call, void *const *operand)
     ipu__free(memory);
 }
 
-static size_t linalg_scratch(const ipu_kernel_call *call, int n_parts)
+static size_t linalg_scratch(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     return factors_bytes(size_of(call));
 }
 
-static ipu_status linalg_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status linalg_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                              int part, int n_parts)
 {
     (void)state;
@@ -232,7 +232,7 @@ static ipu_status linalg_run(const ipu_kernel_call *call, void *state, void *con
     return IPU_OK;
 }
 
-static ipu_status check_square(const ipu_kernel_call *call)
+static ipu_status check_square(const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[X].shape;
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -242,7 +242,7 @@ static ipu_status check_square(const ipu_kernel_call *call)
                      ipu__shape_str(x));
 }
 
-static ipu_status det_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status det_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_square(call));
     *out = call->operand[X];
@@ -250,16 +250,16 @@ static ipu_status det_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static ipu_status inverse_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status inverse_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_square(call));
     *out = call->operand[X];
     return IPU_OK;
 }
 
-static ipu_status det_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status det_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    ipu_kernel_value det;
+    ipu__kernel_value det;
     IPU_TRY(det_infer(call, &det));
     IPU_TRY(ipu__op_want_same_type(call, X, D_DET));
     IPU_TRY(ipu__op_want_shape(call, D_DET, &det.shape));
@@ -275,7 +275,8 @@ static void det_gradient(ipu__gradient *g)
 }
 
 /* Right where x has an inverse. */
-static void det_grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void det_grad_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     ipu_shape one         = call->operand[X].shape;
     one.dim[one.rank - 1] = one.dim[one.rank - 2] = 1;
@@ -293,13 +294,13 @@ static void inverse_gradient(ipu__gradient *g)
 
 /* ---- records ---- */
 
-static double linalg_work(const ipu_kernel_call *call)
+static double linalg_work(const ipu__kernel_call *call)
 {
     double n = (double)size_of(call), each = n * n + n * n * n;
     return (double)n_matrices(call) * (call->def == &ipu__op_det.kernel ? each : 3 * each);
 }
 
-static ipu_status linalg_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status linalg_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t      n = n_matrices(call), size = size_of(call);
     ipu__op_loop loop = {40, 1, n > 0 ? 2 * linalg_work(call) / (double)n : 0};
@@ -310,10 +311,10 @@ static ipu_status linalg_plan(const ipu_kernel_call *call, const ipu_target *tar
     return IPU_OK;
 }
 
-static const ipu_kernel_operand det_operands[]      = {IPU__INPUT("x"), IPU__OUTPUT("det")};
-static const ipu_kernel_operand inverse_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand det_grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_det"),
-                                                       IPU__OUTPUT("dx")};
+static const ipu__kernel_operand det_operands[]      = {IPU__INPUT("x"), IPU__OUTPUT("det")};
+static const ipu__kernel_operand inverse_operands[]  = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand det_grad_operands[] = {IPU__INPUT("x"), IPU__INPUT("d_det"),
+                                                        IPU__OUTPUT("dx")};
 
 static const ipu__cpu_impl implementations[] = {
     {.head = {"pivots", ipu__op_fits_always}, .scratch_bytes = linalg_scratch, .run = linalg_run}};
@@ -331,22 +332,22 @@ static const char *const det_grad_samples[] = {"float[2,2]{1,2}, float[]",   "fl
                                                "float[2,3,3], float[2]",     "float[0,2,2], float[0]",
                                                "float[600,2,2], float[600]", NULL};
 
-#define RECORD(op, ins, text, ...)                                                                 \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name            = #op,                           \
-                                                 .operands        = op##_operands,                 \
-                                                 .n_operands      = (ins) + 1,                     \
-                                                 .check           = ipu__op_check,                 \
-                                                 .rows            = ipu__op_rows,                  \
-                                                 .ref             = linalg_ref,                    \
-                                                 .work            = linalg_work,                   \
-                                                 .plan            = linalg_plan,                   \
-                                                 .implementations = IPU__ON_CPU(implementations)}, \
-                                     .n_in    = (ins),                                             \
-                                     .family  = "linalg",                                          \
-                                     .summary = (text),                                            \
-                                     .infer   = op##_infer,                                        \
-                                     .samples = op##_samples,                                      \
-                                     __VA_ARGS__}
+#define RECORD(op, ins, text, ...)                                                                  \
+    const ipu__op_def ipu__op_##op = {.kernel  = {.name            = #op,                           \
+                                                  .operands        = op##_operands,                 \
+                                                  .n_operands      = (ins) + 1,                     \
+                                                  .check           = ipu__op_check,                 \
+                                                  .rows            = ipu__op_rows,                  \
+                                                  .ref             = linalg_ref,                    \
+                                                  .work            = linalg_work,                   \
+                                                  .plan            = linalg_plan,                   \
+                                                  .implementations = IPU__ON_CPU(implementations)}, \
+                                      .n_in    = (ins),                                             \
+                                      .family  = "linalg",                                          \
+                                      .summary = (text),                                            \
+                                      .infer   = op##_infer,                                        \
+                                      .samples = op##_samples,                                      \
+                                      __VA_ARGS__}
 RECORD(det, 1, "the determinant of each matrix", .flags = IPU__OP_SHORT_IN_HALF, .grad = det_gradient,
        .batch = IPU__BATCH({IPU__LEADING}, {IPU__LEADING}));
 RECORD(inverse, 1, "the inverse of each matrix", .flags = IPU__OP_SHORT_IN_HALF, .grad = inverse_gradient,

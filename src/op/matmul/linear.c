@@ -20,11 +20,11 @@ ipu_value ipu_matmul(ipu_builder *b, ipu_value a, ipu_value x)
 
 enum { A, B, C };
 
-static ipu_status gemm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status gemm_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_rank(call, A, 2, 2));
     IPU_TRY(ipu__op_want_rank(call, B, 2, 2));
-    ipu_kernel_call product = {
+    ipu__kernel_call product = {
         .def          = &ipu__op_matmul.kernel,
         .attributes   = (ipu_attribute[]){IPU_INT_ATTRIBUTE("transpose_a", ipu__op_int(call, "transpose_a")),
                                           IPU_INT_ATTRIBUTE("transpose_b", ipu__op_int(call, "transpose_b"))},
@@ -32,7 +32,7 @@ static ipu_status gemm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
         .n_operands   = 2,
         .operand      = {call->operand[A], call->operand[B]}};
     for (int i = 2; i < ipu__op_matmul.n_in; i++)
-        product.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        product.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     IPU_TRY(ipu__op_matmul.infer(&product, out));
     if (!ipu__kernel_has(call, C)) return IPU_OK;
     IPU_TRY(ipu__op_want_same_type(call, A, C));
@@ -48,7 +48,7 @@ static ipu_value scaled(ipu_builder *b, ipu_value v, double by)
     return by == 1 ? v : ipu_mul(b, v, ipu_scalar_like(b, v, by));
 }
 
-static void gemm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void gemm_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value product = ipu_matmul_with(b, in[A], in[B], ipu__op_int(call, "transpose_a") != 0,
                                         ipu__op_int(call, "transpose_b") != 0);
@@ -57,8 +57,8 @@ static void gemm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
     out[0] = ipu_add(b, out[0], scaled(b, in[C], ipu__op_float(call, "beta")));
 }
 
-static const ipu_kernel_operand gemm_operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OPTIONAL("c"),
-                                                   IPU__OUTPUT("out")};
+static const ipu__kernel_operand gemm_operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__OPTIONAL("c"),
+                                                    IPU__OUTPUT("out")};
 
 static const ipu_op_attribute gemm_attributes[] = {
     {.name = "transpose_a", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: a is transposed"},
@@ -75,7 +75,7 @@ static const char *const gemm_samples[] = {
     NULL,
 };
 
-const ipu_op_def ipu__op_gemm = {
+const ipu__op_def ipu__op_gemm = {
     .kernel       = {.name       = "gemm",
                      .operands   = gemm_operands,
                      .n_operands = IPU__COUNT(gemm_operands),
@@ -104,14 +104,14 @@ ipu_value ipu_gemm(ipu_builder *b, ipu_value a, ipu_value x, ipu_value c, ipu_ge
 
 enum { X, WEIGHT, BIAS };
 
-static ipu_status linear_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status linear_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_same_type(call, X, WEIGHT));
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK));
     IPU_TRY(ipu__op_want_rank(call, WEIGHT, 2, 2));
-    const ipu_kernel_value *x = &call->operand[X];
-    const ipu_shape        *w = &call->operand[WEIGHT].shape;
+    const ipu__kernel_value *x = &call->operand[X];
+    const ipu_shape         *w = &call->operand[WEIGHT].shape;
     if (x->shape.dim[x->shape.rank - 1] != w->dim[1])
         return ipu__op_want_shape(call, WEIGHT, &IPU_SHAPE(w->dim[0], x->shape.dim[x->shape.rank - 1]));
     out[0]                              = *x;
@@ -121,15 +121,15 @@ static ipu_status linear_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     return ipu__op_want_shape(call, BIAS, &IPU_SHAPE(w->dim[0]));
 }
 
-static void linear_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void linear_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     (void)call;
     out[0] = ipu_matmul_with(b, in[X], in[WEIGHT], false, true);
     if (ipu__has(in[BIAS])) out[0] = ipu_add(b, out[0], in[BIAS]);
 }
 
-static const ipu_kernel_operand linear_operands[] = {IPU__INPUT("x"), IPU__INPUT("weight"),
-                                                     IPU__OPTIONAL("bias"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand linear_operands[] = {IPU__INPUT("x"), IPU__INPUT("weight"),
+                                                      IPU__OPTIONAL("bias"), IPU__OUTPUT("out")};
 
 static const char *const linear_samples[] = {
     "float[3,4], float[5,4], float[5]",
@@ -139,7 +139,7 @@ static const char *const linear_samples[] = {
     NULL,
 };
 
-const ipu_op_def ipu__op_linear = {
+const ipu__op_def ipu__op_linear = {
     .kernel  = {.name       = "linear",
                 .operands   = linear_operands,
                 .n_operands = IPU__COUNT(linear_operands),

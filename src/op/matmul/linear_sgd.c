@@ -23,44 +23,44 @@ enum {
 
 /* ---- the calls it stands for ---- */
 
-static ipu_kernel_call product(const ipu_kernel_value *a, const ipu_kernel_value *b,
-                               const ipu_attribute *attributes, size_t n_attributes, const ipu_shape *out)
+static ipu__kernel_call product(const ipu__kernel_value *a, const ipu__kernel_value *b,
+                                const ipu_attribute *attributes, size_t n_attributes, const ipu_shape *out)
 {
-    ipu_kernel_call call = {.def          = &ipu__op_matmul.kernel,
-                            .attributes   = attributes,
-                            .n_attributes = n_attributes,
-                            .n_operands   = IPU__MATMUL_OUT + 1};
-    for (int i = 0; i < IPU__MATMUL_OUT; i++) call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+    ipu__kernel_call call = {.def          = &ipu__op_matmul.kernel,
+                             .attributes   = attributes,
+                             .n_attributes = n_attributes,
+                             .n_operands   = IPU__MATMUL_OUT + 1};
+    for (int i = 0; i < IPU__MATMUL_OUT; i++) call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     call.operand[IPU__MATMUL_A]   = *a;
     call.operand[IPU__MATMUL_B]   = *b;
-    call.operand[IPU__MATMUL_OUT] = (ipu_kernel_value){a->type, *out};
+    call.operand[IPU__MATMUL_OUT] = (ipu__kernel_value){a->type, *out};
     return call;
 }
 
-ipu_kernel_call ipu__linear_sgd_gradient(const ipu_kernel_call *call)
+ipu__kernel_call ipu__linear_sgd_gradient(const ipu__kernel_call *call)
 {
     static const ipu_attribute transposed[] = {{.name = "transpose_a", .kind = IPU_ATTRIBUTE_INT, .i = 1}};
     return product(&call->operand[DY], &call->operand[X], transposed, 1, &call->operand[P].shape);
 }
 
-ipu_kernel_call ipu__linear_sgd_input_gradient(const ipu_kernel_call *call)
+ipu__kernel_call ipu__linear_sgd_input_gradient(const ipu__kernel_call *call)
 {
     return product(&call->operand[DY], &call->operand[P], NULL, 0, &call->operand[X].shape);
 }
 
-ipu_kernel_call ipu__linear_sgd_update(const ipu_kernel_call *call)
+ipu__kernel_call ipu__linear_sgd_update(const ipu__kernel_call *call)
 {
-    ipu_kernel_call out = {.def          = &ipu__op_sgd.kernel,
-                           .attributes   = call->attributes,
-                           .n_attributes = call->n_attributes,
-                           .n_operands   = ipu__op_sgd.kernel.n_operands};
-    out.operand[0]      = call->operand[P];
-    out.operand[1]      = (ipu_kernel_value){call->operand[DY].type, call->operand[P].shape};
+    ipu__kernel_call out = {.def          = &ipu__op_sgd.kernel,
+                            .attributes   = call->attributes,
+                            .n_attributes = call->n_attributes,
+                            .n_operands   = ipu__op_sgd.kernel.n_operands};
+    out.operand[0]       = call->operand[P];
+    out.operand[1]       = (ipu__kernel_value){call->operand[DY].type, call->operand[P].shape};
     for (int i = 2; i < out.n_operands; i++) out.operand[i] = call->operand[RATE + i - 2];
     return out;
 }
 
-void ipu__linear_sgd_set_step(const ipu_kernel_call *call, void *const *operand, ipu__optimizer *o)
+void ipu__linear_sgd_set_step(const ipu__kernel_call *call, void *const *operand, ipu__optimizer *o)
 {
     enum { STEP = IPU__LINEAR_SGD_STEP };
     o->rate  = ipu__number_load(call->operand[RATE].type, operand[RATE], 0);
@@ -70,10 +70,10 @@ void ipu__linear_sgd_set_step(const ipu_kernel_call *call, void *const *operand,
 
 /* ---- the record ---- */
 
-static ipu_status linear_sgd_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status linear_sgd_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    ipu_kernel_call  gradient = ipu__linear_sgd_gradient(call), update = ipu__linear_sgd_update(call);
-    ipu_kernel_value found = {0};
+    ipu__kernel_call  gradient = ipu__linear_sgd_gradient(call), update = ipu__linear_sgd_update(call);
+    ipu__kernel_value found = {0};
     for (int i = DY; i <= P; i++) {
         IPU_TRY(ipu__op_want_type(call, i, IPU_FLOAT));
         IPU_TRY(ipu__op_want_rank(call, i, 2, 2));
@@ -82,7 +82,7 @@ static ipu_status linear_sgd_infer(const ipu_kernel_call *call, ipu_kernel_value
     IPU_TRY(ipu__op_want_shape(call, P, &found.shape));
     IPU_TRY(ipu__op_sgd.infer(&update, out));
     out[DX - N_IN] = ipu__op_int(call, "input_gradient") ? call->operand[X]
-                                                         : (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+                                                         : (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     return IPU_OK;
 }
 
@@ -95,12 +95,12 @@ static double dot(const float *x, int64_t x_step, const float *y, int64_t y_step
 }
 
 /* dx first: weights may be updated where they are. */
-static void linear_sgd_ref(const ipu_kernel_call *call, void *const *operand)
+static void linear_sgd_ref(const ipu__kernel_call *call, void *const *operand)
 {
-    ipu_kernel_call update = ipu__linear_sgd_update(call);
-    ipu__optimizer  o      = ipu__optimizer_get(&update);
-    bool            has = ipu__kernel_has(call, MOMENTUM), relu = ipu__op_int(call, "relu") != 0;
-    int64_t         batch = call->operand[DY].shape.dim[0], m = call->operand[P].shape.dim[0],
+    ipu__kernel_call update = ipu__linear_sgd_update(call);
+    ipu__optimizer   o      = ipu__optimizer_get(&update);
+    bool             has = ipu__kernel_has(call, MOMENTUM), relu = ipu__op_int(call, "relu") != 0;
+    int64_t          batch = call->operand[DY].shape.dim[0], m = call->operand[P].shape.dim[0],
             n       = call->operand[P].shape.dim[1];
     const float *dy = operand[DY], *x = operand[X], *w = operand[P], *momentum = operand[MOMENTUM];
     float *new_w = operand[N_IN], *new_momentum = operand[IPU__LINEAR_SGD_NEW_MOMENTUM], *dx = operand[DX];
@@ -116,7 +116,7 @@ static void linear_sgd_ref(const ipu_kernel_call *call, void *const *operand)
 }
 
 /* dx is of the weights before the step. */
-static void linear_sgd_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void linear_sgd_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     enum { MOST = 8 };
@@ -141,26 +141,27 @@ static void linear_sgd_compose(ipu_builder *b, const ipu_kernel_call *call, cons
     ipu_emit(b, "sgd", with, n, of_sgd, IPU__COUNT(of_sgd), out, 2);
 }
 
-static double linear_sgd_work(const ipu_kernel_call *call)
+static double linear_sgd_work(const ipu__kernel_call *call)
 {
-    ipu_kernel_call gradient = ipu__linear_sgd_gradient(call), update = ipu__linear_sgd_update(call);
-    double          one = ipu__op_matmul.kernel.work(&gradient);
+    ipu__kernel_call gradient = ipu__linear_sgd_gradient(call), update = ipu__linear_sgd_update(call);
+    double           one = ipu__op_matmul.kernel.work(&gradient);
     return one + (ipu__kernel_has(call, DX) ? one : 0) + ipu__op_sgd.kernel.work(&update);
 }
 
-static ipu_status add_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status add_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
-    ipu_kernel_plan more;
+    ipu__kernel_plan more;
     IPU_TRY(call->def->plan(call, target, &more));
     ipu__op_add_plan(&more, out);
     return IPU_OK;
 }
 
-static ipu_status linear_sgd_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status linear_sgd_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                  ipu__kernel_plan *out)
 {
-    ipu_kernel_call gradient = ipu__linear_sgd_gradient(call), update = ipu__linear_sgd_update(call),
-                    input = ipu__linear_sgd_input_gradient(call);
-    *out                  = (ipu_kernel_plan){0};
+    ipu__kernel_call gradient = ipu__linear_sgd_gradient(call), update = ipu__linear_sgd_update(call),
+                     input = ipu__linear_sgd_input_gradient(call);
+    *out                   = (ipu__kernel_plan){0};
     if (ipu__kernel_has(call, DX)) IPU_TRY(add_plan(&input, target, out));
     IPU_TRY(add_plan(&gradient, target, out));
     IPU_TRY(add_plan(&update, target, out));
@@ -168,15 +169,15 @@ static ipu_status linear_sgd_plan(const ipu_kernel_call *call, const ipu_target 
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("dy"),
-                                              IPU__INPUT("x"),
-                                              IPU__INPUT("parameter"),
-                                              IPU__INPUT("rate"),
-                                              IPU__OPTIONAL("step"),
-                                              IPU__OPTIONAL("momentum"),
-                                              IPU__OUTPUT_OVER("new_parameter", P),
-                                              IPU__OUTPUT_OVER("new_momentum", MOMENTUM),
-                                              IPU__OUTPUT("dx")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("dy"),
+                                               IPU__INPUT("x"),
+                                               IPU__INPUT("parameter"),
+                                               IPU__INPUT("rate"),
+                                               IPU__OPTIONAL("step"),
+                                               IPU__OPTIONAL("momentum"),
+                                               IPU__OUTPUT_OVER("new_parameter", P),
+                                               IPU__OUTPUT_OVER("new_momentum", MOMENTUM),
+                                               IPU__OUTPUT("dx")};
 
 static const ipu__cpu_impl implementations[] = {
     {
@@ -213,7 +214,7 @@ static const char *const samples[] = {
     NULL,
 };
 
-const ipu_op_def ipu__op_linear_sgd = {
+const ipu__op_def ipu__op_linear_sgd = {
     .kernel       = {.name            = "linear_sgd",
                      .operands        = operands,
                      .n_operands      = N_OPERANDS,

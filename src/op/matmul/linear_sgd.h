@@ -23,12 +23,12 @@ enum {
 enum { IPU__LINEAR_SGD_LEAST = 3 };
 
 /* The calls it replaces: dy^T x, the step that uses this gradient, and dy w. */
-ipu_kernel_call ipu__linear_sgd_gradient(const ipu_kernel_call *call);
-ipu_kernel_call ipu__linear_sgd_update(const ipu_kernel_call *call);
-ipu_kernel_call ipu__linear_sgd_input_gradient(const ipu_kernel_call *call);
+ipu__kernel_call ipu__linear_sgd_gradient(const ipu__kernel_call *call);
+ipu__kernel_call ipu__linear_sgd_update(const ipu__kernel_call *call);
+ipu__kernel_call ipu__linear_sgd_input_gradient(const ipu__kernel_call *call);
 
 /* The parameters of sgd in this step; `o` is ipu__optimizer_get of the update. */
-void ipu__linear_sgd_set_step(const ipu_kernel_call *call, void *const *operand, ipu__optimizer *o);
+void ipu__linear_sgd_set_step(const ipu__kernel_call *call, void *const *operand, ipu__optimizer *o);
 
 /* ---- linear_sgd_simd.c ---- */
 
@@ -58,11 +58,11 @@ IPU__SIMD_DECLARE(extern const ipu__linear_sgd_loops, ipu__linear_sgd_loops_at)
 
 /* ---- linear_sgd_run.c ---- */
 
-bool               ipu__linear_sgd_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__linear_sgd_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__linear_sgd_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__linear_sgd_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-ipu_status         ipu__linear_sgd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
-                                       void *scratch, int index, int n_parts);
+bool                ipu__linear_sgd_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__linear_sgd_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__linear_sgd_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__linear_sgd_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+ipu_status          ipu__linear_sgd_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
+                                        void *scratch, int index, int n_parts);
 
 #endif

@@ -44,19 +44,19 @@ typedef struct state {
     piece          pieces[];
 } state;
 
-static int64_t dim(const ipu_kernel_call *call, int operand, int i)
+static int64_t dim(const ipu__kernel_call *call, int operand, int i)
 {
     return call->operand[operand].shape.dim[i];
 }
 
 /* Parts that have enough rows. */
-static int working_parts(const ipu_kernel_call *call, int n_parts)
+static int working_parts(const ipu__kernel_call *call, int n_parts)
 {
     int64_t most = dim(call, P, 0) / IPU__LINEAR_SGD_LEAST;
     return most < n_parts ? (int)most : n_parts;
 }
 
-bool ipu__linear_sgd_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__linear_sgd_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     bool has_dx = ipu__kernel_has(call, DX);
@@ -65,12 +65,12 @@ bool ipu__linear_sgd_fits(const ipu_kernel_call *call, const void *machine, int 
 }
 
 /* x is packed in any case; a mask is read as it is. */
-ipu_kernel_layouts ipu__linear_sgd_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__linear_sgd_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    unsigned bits = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    unsigned bits = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
     (void)n_parts;
-    if (operand == X && !ipu__op_int(call, "relu")) bits |= IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
-    return (ipu_kernel_layouts){bits, bits, false};
+    if (operand == X && !ipu__op_int(call, "relu")) bits |= IPU__LAYOUT_BIT(IPU__LAYOUT_LANES);
+    return (ipu__kernel_layouts){bits, bits, false};
 }
 
 /* ---- scratch, in floats ---- */
@@ -91,7 +91,7 @@ static room get_room(int64_t batch, int64_t rows)
     return r;
 }
 
-size_t ipu__linear_sgd_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__linear_sgd_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     int64_t rows = ipu__op_ceil_div(dim(call, P, 0), working_parts(call, n_parts));
     return (size_t)get_room(dim(call, DY, 0), rows).n * sizeof(float);
@@ -99,11 +99,11 @@ size_t ipu__linear_sgd_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 
 /* ---- at load ---- */
 
-ipu_status ipu__linear_sgd_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__linear_sgd_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
-    ipu_kernel_call update = ipu__linear_sgd_update(call);
-    int             n      = working_parts(call, n_parts);
-    bool            has_dx = ipu__kernel_has(call, DX);
+    ipu__kernel_call update = ipu__linear_sgd_update(call);
+    int              n      = working_parts(call, n_parts);
+    bool             has_dx = ipu__kernel_has(call, DX);
     size_t floats = has_dx ? (size_t)(n - 1) * (size_t)line_up(dim(call, DY, 0) * dim(call, X, 1)) : 0;
     size_t head   = (sizeof(state) + (size_t)n * sizeof(piece) + 63) / 64 * 64;
     state *s      = ipu__alloc(head + floats * sizeof(float));
@@ -303,7 +303,7 @@ static void copy_rows(const float *from, float *to, ipu_interval rows, int64_t n
                (size_t)((rows.end - rows.begin) * n) * sizeof *to);
 }
 
-ipu_status ipu__linear_sgd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__linear_sgd_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                void *scratch, int index, int n_parts)
 {
     state *s = prepared;
@@ -314,7 +314,7 @@ ipu_status ipu__linear_sgd_run(const ipu_kernel_call *call, void *prepared, void
               .o           = s->o,
               .rows        = ipu__op_part(s->m, 1, index, s->n_parts),
               .is_down     = s->n_parts > 1 && index % 2 == 0,
-              .is_in_lanes = call->layout[X] == IPU_LAYOUT_LANES,
+              .is_in_lanes = call->layout[X] == IPU__LAYOUT_LANES,
               .dy          = operand[DY],
               .x           = operand[X],
               .w           = operand[NEW_P],

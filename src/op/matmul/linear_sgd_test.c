@@ -38,11 +38,11 @@ static void get_operands(layer *l, void **operand)
     memcpy(operand, all, sizeof all);
 }
 
-static ipu_kernel_call get_call(const ipu_attribute *attributes, size_t n)
+static ipu__kernel_call get_call(const ipu_attribute *attributes, size_t n)
 {
-    ipu_kernel_value none = {IPU_FLOAT, IPU_SHAPE(0)}, w = {IPU_FLOAT, IPU_SHAPE(OUT, IN)},
-                     x = {IPU_FLOAT, IPU_SHAPE(BATCH, IN)};
-    return (ipu_kernel_call){
+    ipu__kernel_value none = {IPU_FLOAT, IPU_SHAPE(0)}, w = {IPU_FLOAT, IPU_SHAPE(OUT, IN)},
+                      x = {IPU_FLOAT, IPU_SHAPE(BATCH, IN)};
+    return (ipu__kernel_call){
         .def          = &ipu__op_linear_sgd.kernel,
         .attributes   = attributes,
         .n_attributes = n,
@@ -53,7 +53,7 @@ static ipu_kernel_call get_call(const ipu_attribute *attributes, size_t n)
 static const ipu_attribute attributes[] = {{.name = "momentum", .kind = IPU_ATTRIBUTE_FLOAT, .f = 0.5},
                                            {.name = "input_gradient", .kind = IPU_ATTRIBUTE_INT, .i = 1}};
 
-static void run_parts(const ipu_kernel_call *call, void *state, void *const *operand, void **scratch,
+static void run_parts(const ipu__kernel_call *call, void *state, void *const *operand, void **scratch,
                       const int *order, int n_parts)
 {
     const ipu__cpu_impl *impl = &ipu__cpu_impls_of(call->def).at[0];
@@ -71,7 +71,7 @@ static void check_same(const float *found, const float *expected, size_t n, cons
 static void check_calls(const int *order, int n_parts)
 {
     static layer         fast, slow;
-    ipu_kernel_call      call = get_call(attributes, IPU__COUNT(attributes));
+    ipu__kernel_call     call = get_call(attributes, IPU__COUNT(attributes));
     const ipu__cpu_impl *impl = &ipu__cpu_impls_of(call.def).at[0];
     void  *state, *scratch[8], *operand[IPU__LINEAR_SGD_OPERANDS], *expected[IPU__LINEAR_SGD_OPERANDS];
     size_t bytes = (impl->scratch_bytes(&call, n_parts) + 63) / 64 * 64;
@@ -108,7 +108,7 @@ static void parts_may_run_in_any_order(void **unused)
 
 /* Two threads: whoever comes last adds up what is left of dx, time after time. */
 typedef struct worker {
-    const ipu_kernel_call *call;
+    const ipu__kernel_call *call;
     void *state, *scratch, *const *operand;
     int                index;
     pthread_barrier_t *both;
@@ -138,7 +138,7 @@ static void threads_give_the_same_bits_again(void **unused)
     (void)unused;
     static layer         l;
     static float         still = 0; /* a rate: weights stay as they are */
-    ipu_kernel_call      call  = get_call(attributes, IPU__COUNT(attributes));
+    ipu__kernel_call     call  = get_call(attributes, IPU__COUNT(attributes));
     const ipu__cpu_impl *impl  = &ipu__cpu_impls_of(call.def).at[0];
     void                *state, *operand[IPU__LINEAR_SGD_OPERANDS];
     pthread_barrier_t    both;
@@ -180,8 +180,8 @@ static void x_may_be_in_lanes(void **unused)
             for (int k = 0; k < N; k++) to[(i / 16 * N + k) * 16 + i % 16] = from[i * N + k];
         const ipu__cpu_impl *impl = &ipu__cpu_impls_of(plain.call.def).at[0];
         assert_int_equal(impl->layouts(&plain.call, n_parts, IPU__LINEAR_SGD_X).native,
-                         IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN) | IPU_LAYOUT_BIT(IPU_LAYOUT_LANES));
-        turned.call.layout[IPU__LINEAR_SGD_X] = IPU_LAYOUT_LANES;
+                         IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN) | IPU__LAYOUT_BIT(IPU__LAYOUT_LANES));
+        turned.call.layout[IPU__LINEAR_SGD_X] = IPU__LAYOUT_LANES;
         call_run(&plain.call, impl, plain.data, n_parts);
         call_run(&turned.call, impl, turned.data, n_parts);
         for (int k = IPU__LINEAR_SGD_NEW_PARAMETER; k < IPU__LINEAR_SGD_OPERANDS; k++)
@@ -194,8 +194,8 @@ static void x_may_be_in_lanes(void **unused)
 static void errors_say_what_was_expected(void **unused)
 {
     (void)unused;
-    ipu_kernel_call  call = get_call(attributes, IPU__COUNT(attributes));
-    ipu_kernel_value out[IPU__LINEAR_SGD_OPERANDS];
+    ipu__kernel_call  call = get_call(attributes, IPU__COUNT(attributes));
+    ipu__kernel_value out[IPU__LINEAR_SGD_OPERANDS];
     call.operand[IPU__LINEAR_SGD_X].shape.dim[0]++;
     assert_int_equal(ipu__op_linear_sgd.infer(&call, out), IPU_INVALID);
     assert_non_null(strstr(ipu_message(), "inner dimensions differ"));

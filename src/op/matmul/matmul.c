@@ -77,7 +77,7 @@ static void get_steps(ipu__matmul *mm, const stack *a, const stack *b)
     }
 }
 
-ipu__matmul ipu__matmul_get(const ipu_kernel_call *call)
+ipu__matmul ipu__matmul_get(const ipu__kernel_call *call)
 {
     stack       a = stack_of(&call->operand[A].shape, true), b = stack_of(&call->operand[B].shape, false);
     ipu__matmul mm = {.transpose_a = ipu__op_int(call, "transpose_a") != 0,
@@ -152,7 +152,7 @@ static void (*const ref_by_type[IPU_N_TYPES])(const ipu__matmul *mm, const void 
 #undef X
 };
 
-static void matmul_ref(const ipu_kernel_call *call, void *const *operand)
+static void matmul_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__matmul mm    = ipu__matmul_get(call);
     ipu_type    type  = call->operand[OUT].type;
@@ -168,7 +168,7 @@ static void matmul_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- infer ---- */
 
-static ipu_status check_flag(const ipu_kernel_call *call, const char *name, int operand, bool *out)
+static ipu_status check_flag(const ipu__kernel_call *call, const char *name, int operand, bool *out)
 {
     int64_t value = ipu__op_int(call, name);
     if (value != 0 && value != 1)
@@ -181,7 +181,7 @@ static ipu_status check_flag(const ipu_kernel_call *call, const char *name, int 
     return IPU_OK;
 }
 
-static ipu_status infer_batch(const ipu_kernel_call *call, const stack *a, const stack *b, ipu_shape *out)
+static ipu_status infer_batch(const ipu__kernel_call *call, const stack *a, const stack *b, ipu_shape *out)
 {
     out->rank = a->rank > b->rank ? a->rank : b->rank;
     for (int i = 0; i < out->rank; i++) {
@@ -197,7 +197,7 @@ static ipu_status infer_batch(const ipu_kernel_call *call, const stack *a, const
     return IPU_OK;
 }
 
-static ipu_status matmul_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status matmul_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool transpose_a = false, transpose_b = false;
     IPU_TRY(check_flag(call, "transpose_a", A, &transpose_a));
@@ -219,14 +219,14 @@ static ipu_status matmul_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
         return ipu__fail(IPU_INVALID, "matmul: inner dimensions differ: a %s%s x b %s%s", ipu__shape_str(x),
                          transpose_a ? " transposed" : "", ipu__shape_str(y),
                          transpose_b ? " transposed" : "");
-    *out = (ipu_kernel_value){.type = call->operand[A].type};
+    *out = (ipu__kernel_value){.type = call->operand[A].type};
     IPU_TRY(infer_batch(call, &a, &b, &out->shape));
     if (x->rank > 1) out->shape.dim[out->shape.rank++] = a.rows;
     if (y->rank > 1) out->shape.dim[out->shape.rank++] = b.columns;
     return ipu__epilogue_infer(call, out);
 }
 
-static double matmul_work(const ipu_kernel_call *call)
+static double matmul_work(const ipu__kernel_call *call)
 {
     ipu__matmul mm = ipu__matmul_get(call);
     return 2.0 * (double)mm.batch * (double)mm.m * (double)mm.n * (double)mm.k;
@@ -304,8 +304,8 @@ static void matmul_grad(ipu__gradient *g)
 
 /* ---- the record ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__EPILOGUE_INPUTS,
-                                              IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("a"), IPU__INPUT("b"), IPU__EPILOGUE_INPUTS,
+                                               IPU__OUTPUT("out")};
 
 static const ipu__cpu_impl implementations[] = {
     {
@@ -367,7 +367,7 @@ static const char *const samples[] = {
 };
 
 /* Rows of a; columns stay together, and b is the same for all. */
-static bool matmul_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+static bool matmul_region(const ipu__kernel_call *call, int axis, ipu__regions *out)
 {
     const ipu_shape *a = &call->operand[IPU__MATMUL_A].shape, *b = &call->operand[IPU__MATMUL_B].shape;
     const char      *epilogue = ipu__op_text(call, "epilogue");
@@ -377,12 +377,12 @@ static bool matmul_region(const ipu_kernel_call *call, int axis, ipu__regions *o
         && !(epilogue && *epilogue);
 }
 
-static bool matmul_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+static bool matmul_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
     return input == IPU__MATMUL_A && ipu__region_through(call, input, axis, axis, out);
 }
 
-static bool swaps_last_two(const ipu_kernel_call *transpose)
+static bool swaps_last_two(const ipu__kernel_call *transpose)
 {
     int64_t perm[IPU_MAX_RANK];
     int     rank = ipu__transpose_perm(transpose, perm);
@@ -397,7 +397,7 @@ static ipu_status matmul_simplify(ipu__simplify *s)
 {
     static const char *const flag[] = {"transpose_a", "transpose_b"};
     for (int i = 0; i < 2; i++) {
-        ipu_kernel_call before;
+        ipu__kernel_call before;
         if (s->maker(s, i, &before) != &ipu__op_transpose || !swaps_last_two(&before)) continue;
         IPU_TRY(s->set(s, IPU_INT_ATTRIBUTE(flag[i], !ipu__op_int(&s->call, flag[i]))));
         s->pass_over(s, i);
@@ -405,7 +405,7 @@ static ipu_status matmul_simplify(ipu__simplify *s)
     return IPU_OK;
 }
 
-const ipu_op_def ipu__op_matmul = {
+const ipu__op_def ipu__op_matmul = {
     .kernel       = {.name            = "matmul",
                      .operands        = operands,
                      .n_operands      = IPU__COUNT(operands),

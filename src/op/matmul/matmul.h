@@ -20,7 +20,7 @@ typedef struct ipu__matmul {
 } ipu__matmul;
 
 /* The call must have passed `check`. A batch that shares b without transposing a is one tall matrix. */
-ipu__matmul ipu__matmul_get(const ipu_kernel_call *call);
+ipu__matmul ipu__matmul_get(const ipu__kernel_call *call);
 
 /* The offset of matrix `i` of the batch in a and b, in elements. */
 void ipu__matmul_at(const ipu__matmul *mm, int64_t i, int64_t *a, int64_t *b);
@@ -45,34 +45,34 @@ static inline void ipu__matmul_finish(const ipu__matmul *mm, const ipu__epilogue
 
 /* ---- plain.c: any type, summed in the order of `ref` ---- */
 
-ipu_status ipu__matmul_plain_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+ipu_status ipu__matmul_plain_prepare(const ipu__kernel_call *call, int n_parts, void **out);
 void       ipu__matmul_plain_release(void *prepared);
-size_t     ipu__matmul_plain_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void *const *operand,
+size_t     ipu__matmul_plain_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status ipu__matmul_plain_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts);
 
 /* ---- xsmm.c: float, half, bfloat16 ---- */
 
-bool               ipu__matmul_xsmm_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__matmul_xsmm_release(void *prepared);
-ipu_status         ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
-                                        void *scratch, int index, int n_parts);
+bool                ipu__matmul_xsmm_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__matmul_xsmm_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__matmul_xsmm_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__matmul_xsmm_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__matmul_xsmm_release(void *prepared);
+ipu_status          ipu__matmul_xsmm_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
+                                         void *scratch, int index, int n_parts);
 
 /* ---- matmul_onednn.c: float ---- */
 
-bool       ipu__matmul_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-size_t     ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+bool       ipu__matmul_onednn_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+size_t     ipu__matmul_onednn_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status ipu__matmul_onednn_prepare(const ipu__kernel_call *call, int n_parts, void **out);
 void       ipu__matmul_onednn_release(void *prepared);
-ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__matmul_onednn_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                   void *scratch, int index, int n_parts);
 
 /* ---- plan.c ---- */
 
-ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+ipu_status ipu__matmul_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out);
 
 /* How an AMP unit handles a pair of types. */
 typedef enum ipu__amp_path {
@@ -102,9 +102,9 @@ bool ipu__amp_narrow(const ipu__amp *amp, ipu__amp *out);
         .name = "partials", .kind = IPU_ATTRIBUTE_TEXT, .text_otherwise = "float",                 \
         .meaning = "\"half\": sums of products of half are priced as half; the result is the same" \
     }
-ipu_status ipu__partials_check(const ipu_kernel_call *call);
+ipu_status ipu__partials_check(const ipu__kernel_call *call);
 /* Whether partials are half, which only products of half can have. */
-bool ipu__partials_are_half(const ipu_kernel_call *call);
+bool ipu__partials_are_half(const ipu__kernel_call *call);
 
 /* PopLibs' 1x1 vertex: `groups` products of `positions` x (in_groups * inputs) x (out_groups * units). */
 double ipu__amp_1x1_cycles(const ipu__amp *amp, double groups, double positions, double in_groups,

@@ -18,14 +18,14 @@ static const ipu_attribute flags[2][2][2] = {
         (a), (b), NULL, NULL, NULL, NULL, (out) \
     }
 
-static ipu_kernel_call call_of(ipu_type type, ipu_shape a, ipu_shape b, ipu_shape out)
+static ipu__kernel_call call_of(ipu_type type, ipu_shape a, ipu_shape b, ipu_shape out)
 {
-    return (ipu_kernel_call){.def        = &ipu__op_matmul.kernel,
-                             .n_operands = IPU__MATMUL_OUT + 1,
-                             .operand    = {{type, a}, {type, b}, NONE, NONE, NONE, NONE, {type, out}}};
+    return (ipu__kernel_call){.def        = &ipu__op_matmul.kernel,
+                              .n_operands = IPU__MATMUL_OUT + 1,
+                              .operand    = {{type, a}, {type, b}, NONE, NONE, NONE, NONE, {type, out}}};
 }
 
-static ipu_kernel_call transposed(ipu_kernel_call call, int a, int b)
+static ipu__kernel_call transposed(ipu__kernel_call call, int a, int b)
 {
     call.attributes   = flags[a][b];
     call.n_attributes = 2;
@@ -39,12 +39,12 @@ static void products_are_those_of_the_book(void **unused)
     float b[] = {7, 8, 9, 10, 11, 12}, b_t[] = {7, 9, 11, 8, 10, 12}; /* 3 x 2 */
     float expected[] = {58, 64, 139, 154};
     for (int i = 0; i < 4; i++) {
-        int             ta = i & 1, tb = i >> 1;
-        float           out[4]    = {0};
-        void           *operand[] = OPERANDS(ta ? a_t : a, tb ? b_t : b, out);
-        ipu_kernel_call call      = transposed(call_of(IPU_FLOAT, ta ? IPU_SHAPE(3, 2) : IPU_SHAPE(2, 3),
-                                                  tb ? IPU_SHAPE(2, 3) : IPU_SHAPE(3, 2), IPU_SHAPE(2, 2)),
-                                               ta, tb);
+        int              ta = i & 1, tb = i >> 1;
+        float            out[4]    = {0};
+        void            *operand[] = OPERANDS(ta ? a_t : a, tb ? b_t : b, out);
+        ipu__kernel_call call      = transposed(call_of(IPU_FLOAT, ta ? IPU_SHAPE(3, 2) : IPU_SHAPE(2, 3),
+                                                   tb ? IPU_SHAPE(2, 3) : IPU_SHAPE(3, 2), IPU_SHAPE(2, 2)),
+                                                ta, tb);
         assert_int_equal(call.def->check(&call), IPU_OK);
         call.def->ref(&call, operand);
         assert_memory_equal(out, expected, sizeof out);
@@ -54,9 +54,9 @@ static void products_are_those_of_the_book(void **unused)
 static void every_matrix_of_a_batch_has_its_own_product(void **unused)
 {
     (void)unused;
-    int32_t         a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40}, out[2] = {0}; /* two of 1 x 2 by 2 x 1 */
-    void           *operand[] = OPERANDS(a, b, out);
-    ipu_kernel_call call = call_of(IPU_INT32, IPU_SHAPE(2, 1, 2), IPU_SHAPE(2, 2, 1), IPU_SHAPE(2, 1, 1));
+    int32_t          a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40}, out[2] = {0}; /* two of 1 x 2 by 2 x 1 */
+    void            *operand[] = OPERANDS(a, b, out);
+    ipu__kernel_call call = call_of(IPU_INT32, IPU_SHAPE(2, 1, 2), IPU_SHAPE(2, 2, 1), IPU_SHAPE(2, 1, 1));
     assert_int_equal(call.def->check(&call), IPU_OK);
     call.def->ref(&call, operand);
     assert_int_equal(out[0], 1 * 10 + 2 * 20);
@@ -70,8 +70,8 @@ static void batches_broadcast_and_vectors_lose_their_dimension(void **unused)
     int64_t a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40, 50, 60}, out[6];
     void   *operand[] = OPERANDS(a, b, out);
     /* a: two of 1 x 2, b: one batch of three of 2 x 1 */
-    ipu_kernel_call call = call_of(IPU_INT64, IPU_SHAPE(2, 1, 1, 2), IPU_SHAPE(3, 2, 1),
-                                   IPU_SHAPE(2, 3, 1, 1));
+    ipu__kernel_call call = call_of(IPU_INT64, IPU_SHAPE(2, 1, 1, 2), IPU_SHAPE(3, 2, 1),
+                                    IPU_SHAPE(2, 3, 1, 1));
     assert_int_equal(call.def->check(&call), IPU_OK);
     call.def->ref(&call, operand);
     const int64_t expected[] = {50, 110, 170, 110, 250, 390};
@@ -96,8 +96,8 @@ static void half_sums_in_float_and_rounds_once(void **unused)
     enum { K = 4096 }; /* a sum in half would stop at 2048: 2048 + 1 rounds back */
     ipu_half a[K], b[K], out = {0};
     for (int i = 0; i < K; i++) a[i].bits = b[i].bits = 0x3c00;
-    void           *operand[] = OPERANDS(a, b, &out);
-    ipu_kernel_call call      = call_of(IPU_HALF, IPU_SHAPE(1, K), IPU_SHAPE(K, 1), IPU_SHAPE(1, 1));
+    void            *operand[] = OPERANDS(a, b, &out);
+    ipu__kernel_call call      = call_of(IPU_HALF, IPU_SHAPE(1, K), IPU_SHAPE(K, 1), IPU_SHAPE(1, 1));
     assert_int_equal(call.def->check(&call), IPU_OK);
     call.def->ref(&call, operand);
     assert_true(ipu_half_to_float(out) == 4096);
@@ -106,10 +106,10 @@ static void half_sums_in_float_and_rounds_once(void **unused)
 static void int32_wraps_and_float_sums_in_order(void **unused)
 {
     (void)unused;
-    int32_t         a[] = {INT32_MAX, 2}, b[] = {2, 3}, out = 0;
-    float           x[] = {1, 0x1p-24f, 0x1p-24f}, y[] = {1, 1, 1}, sum = 0;
-    void           *ints[] = OPERANDS(a, b, &out), *floats[] = OPERANDS(x, y, &sum);
-    ipu_kernel_call call = call_of(IPU_INT32, IPU_SHAPE(1, 2), IPU_SHAPE(2, 1), IPU_SHAPE(1, 1));
+    int32_t          a[] = {INT32_MAX, 2}, b[] = {2, 3}, out = 0;
+    float            x[] = {1, 0x1p-24f, 0x1p-24f}, y[] = {1, 1, 1}, sum = 0;
+    void            *ints[] = OPERANDS(a, b, &out), *floats[] = OPERANDS(x, y, &sum);
+    ipu__kernel_call call = call_of(IPU_INT32, IPU_SHAPE(1, 2), IPU_SHAPE(2, 1), IPU_SHAPE(1, 1));
     call.def->ref(&call, ints);
     assert_int_equal(out, 4); /* 2^32 - 2 + 6 */
     call = call_of(IPU_FLOAT, IPU_SHAPE(1, 3), IPU_SHAPE(3, 1), IPU_SHAPE(1, 1));
@@ -118,7 +118,7 @@ static void int32_wraps_and_float_sums_in_order(void **unused)
 }
 
 /* All parts of a kernel of libxsmm, one after the other. */
-static void run_xsmm(const ipu_kernel_call *call, int n_parts, void *const *operand)
+static void run_xsmm(const ipu__kernel_call *call, int n_parts, void *const *operand)
 {
     void *prepared, *scratch = NULL;
     assert_int_equal(posix_memalign(&scratch, 64, ipu__matmul_xsmm_scratch_bytes(call, n_parts) + 64), 0);
@@ -142,9 +142,9 @@ static void rows_that_meet_in_the_cache_make_the_same_product(void **unused)
         b[i] = (float)(i % 7 - 3);
     }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        int64_t         m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
-        void           *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
-        ipu_kernel_call call = transposed(
+        int64_t          m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
+        void            *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
+        ipu__kernel_call call = transposed(
             call_of(IPU_FLOAT, IPU_SHAPE(m, k), IPU_SHAPE(n, k), IPU_SHAPE(m, n)), 0, 1);
         if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_machine_here(), 1)) skip();
         call.def->ref(&call, slow);
@@ -180,7 +180,7 @@ static void panels_make_the_same_product(void **unused)
             ipu_type type   = is_half ? IPU_HALF : IPU_FLOAT;
             void    *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
             void    *fast_half[] = OPERANDS(ha, hb, h_out), *slow_half[] = OPERANDS(ha, hb, h_expected);
-            ipu_kernel_call call = transposed(call_of(type, x, y, IPU_SHAPE(s[0], s[1])), ta, tb);
+            ipu__kernel_call call = transposed(call_of(type, x, y, IPU_SHAPE(s[0], s[1])), ta, tb);
             if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_machine_here(), 1)) skip();
             call.def->ref(&call, is_half ? slow_half : slow);
             for (int n_parts = 1; n_parts <= 2; n_parts++) {
@@ -211,7 +211,7 @@ static void parts_without_rows_or_columns_do_nothing(void **unused)
         int       ta = i & 1, tb = i >> 1 & 1;
         ipu_shape x = ta ? IPU_SHAPE(k, m) : IPU_SHAPE(m, k), y = tb ? IPU_SHAPE(n, k) : IPU_SHAPE(k, n);
         void     *fast[] = OPERANDS(a, b, out), *slow[] = OPERANDS(a, b, expected);
-        ipu_kernel_call call = transposed(call_of(IPU_FLOAT, x, y, IPU_SHAPE(m, n)), ta, tb);
+        ipu__kernel_call call = transposed(call_of(IPU_FLOAT, x, y, IPU_SHAPE(m, n)), ta, tb);
         if (!ipu__matmul_xsmm_fits(&call, ipu__cpu_machine_here(), 1)) skip();
         call.def->ref(&call, slow);
         for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
@@ -222,7 +222,7 @@ static void parts_without_rows_or_columns_do_nothing(void **unused)
     }
 }
 
-static void refuse(ipu_kernel_call call, const char *message)
+static void refuse(ipu__kernel_call call, const char *message)
 {
     assert_int_equal(call.def->check(&call), IPU_INVALID);
     assert_string_equal(ipu_message(), message);
@@ -231,7 +231,7 @@ static void refuse(ipu_kernel_call call, const char *message)
 static void shapes_that_do_not_fit_are_refused(void **unused)
 {
     (void)unused;
-    ipu_kernel_call inner = call_of(IPU_FLOAT, IPU_SHAPE(64, 784), IPU_SHAPE(512, 128), IPU_SHAPE(64, 128));
+    ipu__kernel_call inner = call_of(IPU_FLOAT, IPU_SHAPE(64, 784), IPU_SHAPE(512, 128), IPU_SHAPE(64, 128));
     refuse(inner, "matmul: inner dimensions differ: a [64,784] x b [512,128]");
     refuse(transposed(inner, 1, 0), "matmul: inner dimensions differ: a [64,784] transposed x b [512,128]");
     refuse(transposed(inner, 0, 1), "matmul: inner dimensions differ: a [64,784] x b [512,128] transposed");
@@ -252,7 +252,7 @@ static void types_attributes_and_counts_that_do_not_fit_are_refused(void **unuse
     (void)unused;
     const ipu_attribute two  = IPU_INT_ATTRIBUTE("transpose_a", 2),
                         real = IPU_FLOAT_ATTRIBUTE("transpose_b", 1);
-    ipu_kernel_call call     = call_of(IPU_INT8, IPU_SHAPE(2, 2), IPU_SHAPE(2, 2), IPU_SHAPE(2, 2));
+    ipu__kernel_call call    = call_of(IPU_INT8, IPU_SHAPE(2, 2), IPU_SHAPE(2, 2), IPU_SHAPE(2, 2));
     refuse(call,
            "matmul: expected float, half, bfloat16, double, or an integer of 32 or 64 bits, found int8");
     call.operand[1].type = IPU_FLOAT;
@@ -294,11 +294,11 @@ static void the_amp_estimate_gives_its_test_vectors(void **unused)
 static void a_tile_alone_costs_what_the_estimate_says(void **unused)
 {
     (void)unused;
-    ipu_target      target;
-    ipu_kernel_plan plan;
+    ipu_target       target;
+    ipu__kernel_plan plan;
     assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
     assert_int_equal(ipu_target_limit_tiles(&target, 1), IPU_OK);
-    ipu_kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(96, 64), IPU_SHAPE(64, 32), IPU_SHAPE(96, 32));
+    ipu__kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(96, 64), IPU_SHAPE(64, 32), IPU_SHAPE(96, 32));
     assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
     assert_int_equal(plan.cycles, 17787);
     assert_int_equal(plan.n_tiles, 1);
@@ -313,13 +313,13 @@ static void a_tile_alone_costs_what_the_estimate_says(void **unused)
 static void half_partials_take_twice_the_channels_at_once(void **unused)
 {
     (void)unused;
-    ipu_target      target;
-    ipu_kernel_plan plan, wide;
-    ipu_attribute   half = IPU_TEXT_ATTRIBUTE("partials", "half"),
-                  other  = IPU_TEXT_ATTRIBUTE("partials", "int");
+    ipu_target       target;
+    ipu__kernel_plan plan, wide;
+    ipu_attribute    half = IPU_TEXT_ATTRIBUTE("partials", "half"),
+                  other   = IPU_TEXT_ATTRIBUTE("partials", "int");
     assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
     assert_int_equal(ipu_target_limit_tiles(&target, 1), IPU_OK);
-    ipu_kernel_call call = call_of(IPU_HALF, IPU_SHAPE(96, 64), IPU_SHAPE(64, 32), IPU_SHAPE(96, 32));
+    ipu__kernel_call call = call_of(IPU_HALF, IPU_SHAPE(96, 64), IPU_SHAPE(64, 32), IPU_SHAPE(96, 32));
     assert_int_equal(call.def->plan(&call, &target, &wide), IPU_OK);
     call.attributes   = &half;
     call.n_attributes = 1;
@@ -337,11 +337,11 @@ static void half_partials_take_twice_the_channels_at_once(void **unused)
 static void tiles_receive_what_they_do_not_hold(void **unused)
 {
     (void)unused;
-    ipu_target      target;
-    ipu_kernel_plan plan;
+    ipu_target       target;
+    ipu__kernel_plan plan;
     assert_int_equal(ipu_target_find("gc200", 1, &target), IPU_OK);
     assert_int_equal(ipu_target_limit_tiles(&target, 2), IPU_OK);
-    ipu_kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(32, 8), IPU_SHAPE(8, 32), IPU_SHAPE(32, 32));
+    ipu__kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(32, 8), IPU_SHAPE(8, 32), IPU_SHAPE(32, 32));
     assert_int_equal(call.def->plan(&call, &target, &plan), IPU_OK);
     assert_int_equal(plan.n_tiles, 2);
     assert_int_equal(plan.bytes_received, 32 * 8 * 4 / 2);
@@ -368,13 +368,13 @@ static void check_lanes(int64_t m, int64_t n, int64_t k, int n_parts)
     assert_non_null(turned);
     assert_non_null(found);
     if (impl->head.fits(&made.call, ipu__cpu_machine_here(), n_parts)) {
-        assert_true(impl->layouts(&made.call, n_parts, 0).native == IPU_LAYOUT_BIT(IPU_LAYOUT_LANES));
+        assert_true(impl->layouts(&made.call, n_parts, 0).native == IPU__LAYOUT_BIT(IPU__LAYOUT_LANES));
         call_run(&made.call, impl, made.data, n_parts);
         turn(made.data[0], m, k, turned);
         memcpy(operand, made.data, sizeof operand);
         operand[0]               = turned;
         operand[IPU__MATMUL_OUT] = found;
-        made.call.layout[0]      = IPU_LAYOUT_LANES;
+        made.call.layout[0]      = IPU__LAYOUT_LANES;
         call_run(&made.call, impl, operand, n_parts);
         for (int64_t i = 0; i < m * n; i++)
             assert_true(fabsf(found[i] - ((float *)made.data[IPU__MATMUL_OUT])[i]) <= 1e-5f * (float)k);
@@ -400,11 +400,11 @@ static void rows_in_lanes_make_the_same_product(void **unused)
 static void parts_of_lanes_are_refused(void **unused)
 {
     (void)unused;
-    ipu_attribute   flag = IPU_INT_ATTRIBUTE("transpose_b", 1);
-    ipu_kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(208, 50), IPU_SHAPE(300, 50), IPU_SHAPE(208, 300));
-    call.attributes      = &flag;
-    call.n_attributes    = 1;
-    const unsigned plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    ipu_attribute    flag = IPU_INT_ATTRIBUTE("transpose_b", 1);
+    ipu__kernel_call call = call_of(IPU_FLOAT, IPU_SHAPE(208, 50), IPU_SHAPE(300, 50), IPU_SHAPE(208, 300));
+    call.attributes       = &flag;
+    call.n_attributes     = 1;
+    const unsigned plain  = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
     assert_int_equal(ipu__cpu_impls_of(call.def).at[0].layouts(&call, 2, 0).takes, plain);
     assert_int_not_equal(ipu__cpu_impls_of(call.def).at[0].layouts(&call, 1, 0).takes, plain);
     assert_int_equal(ipu__cpu_impls_of(call.def).at[0].layouts(&call, 1, 1).takes, plain);

@@ -20,7 +20,7 @@ typedef struct state {
     part          parts[];
 } state;
 
-bool ipu__matmul_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__matmul_onednn_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts; /* oneDNN finds out for itself what the CPU can do */
     ipu__matmul mm = ipu__matmul_get(call);
@@ -108,7 +108,7 @@ static ipu_status make_part(const ipu__matmul *mm, const ipu__matmul_part *mine,
     return IPU_OK;
 }
 
-static ipu_status make_parts(const ipu_kernel_call *call, state *s)
+static ipu_status make_parts(const ipu__kernel_call *call, state *s)
 {
     ipu__matmul mm = ipu__matmul_get(call);
     TRY_DNNL(dnnl_engine_create(&s->engine, dnnl_cpu, 0), "make an engine");
@@ -119,7 +119,7 @@ static ipu_status make_parts(const ipu_kernel_call *call, state *s)
     return IPU_OK;
 }
 
-ipu_status ipu__matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__matmul_onednn_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     *out     = NULL;
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
@@ -169,7 +169,7 @@ static ipu_status largest_scratch(const ipu__matmul *mm, int n_parts, dnnl_engin
 }
 
 /* What oneDNN refuses for another reason than memory needs no scratch: `prepare` says why. */
-size_t ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__matmul_onednn_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__matmul   mm = ipu__matmul_get(call);
     dnnl_engine_t engine;
@@ -184,7 +184,7 @@ size_t ipu__matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts
     return more > bytes ? more : bytes;
 }
 
-ipu_status ipu__matmul_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__matmul_onednn_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                   void *scratch, int index, int n_parts)
 {
     const part *p = &((state *)prepared)->parts[index];

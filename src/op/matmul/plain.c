@@ -78,7 +78,7 @@ static const struct {
 #undef X
 };
 
-ipu_status ipu__matmul_plain_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__matmul_plain_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     ipu__epilogue *e = ipu__alloc_zeroed(sizeof *e);
@@ -102,14 +102,14 @@ void ipu__matmul_plain_release(void *prepared)
 /* What comes before the epilogue's. */
 static size_t block_bytes(ipu_type type) { return (by_type[type].scratch_bytes + 63) / 64 * 64; }
 
-size_t ipu__matmul_plain_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__matmul_plain_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     size_t more = ipu__epilogue_scratch_bytes(call);
     return more == SIZE_MAX ? more : block_bytes(call->operand[IPU__MATMUL_OUT].type) + more;
 }
 
-ipu_status ipu__matmul_plain_run(const ipu_kernel_call *call, void *state, void *const *operand,
+ipu_status ipu__matmul_plain_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                  void *scratch, int part, int n_parts)
 {
     ipu__matmul      mm    = ipu__matmul_get(call);

@@ -107,14 +107,14 @@ static double amp_block(const void *unit, const problem *p, const split *s)
 
 /* ---- by type ---- */
 
-ipu_status ipu__partials_check(const ipu_kernel_call *call)
+ipu_status ipu__partials_check(const ipu__kernel_call *call)
 {
     const char *partials = ipu__op_text(call, "partials");
     if (strcmp(partials, "float") == 0 || strcmp(partials, "half") == 0) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: partials \"%s\": expected float or half", call->def->name, partials);
 }
 
-bool ipu__partials_are_half(const ipu_kernel_call *call)
+bool ipu__partials_are_half(const ipu__kernel_call *call)
 {
     return call->operand[0].type == IPU_HALF && strcmp(ipu__op_text(call, "partials"), "half") == 0;
 }
@@ -172,7 +172,7 @@ static const char amp_basis[] =
     "PopLibs' estimate of the AMP 1x1 vertex; one IPU, no serial split, no reduction";
 static const char loop_basis[] = "our default: 14 worker cycles for a product and its addition; one IPU";
 
-ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+ipu_status ipu__matmul_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__matmul mm      = ipu__matmul_get(call);
     ipu_type    type    = call->operand[IPU__MATMUL_OUT].type;
@@ -184,7 +184,7 @@ ipu_status ipu__matmul_plan(const ipu_kernel_call *call, const ipu_target *targe
                            .n_tiles       = target->tiles_per_ipu,
                            .element_bytes = (double)ipu_type_size(type)};
     split       best    = {0};
-    *out                = (ipu_kernel_plan){.basis = has_amp ? amp_basis : loop_basis};
+    *out                = (ipu__kernel_plan){.basis = has_amp ? amp_basis : loop_basis};
     if (mm.batch == 0 || mm.m == 0 || mm.n == 0) return IPU_OK;
     IPU_TRY(ipu__op_constant(target, "exchange_receive_bytes_per_cycle", &p.receive_bytes_per_cycle));
     bool half_partials = ipu__partials_are_half(call);

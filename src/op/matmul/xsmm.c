@@ -66,7 +66,7 @@ typedef struct state {
     part          parts[];
 } state;
 
-bool ipu__matmul_xsmm_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__matmul_xsmm_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__matmul mm   = ipu__matmul_get(call);
@@ -144,14 +144,15 @@ static void describe(const ipu__matmul *mm, ipu_type type, bool lanes, int index
     if (!is_empty(out)) set_blocks(out, out->pack_a || out->a_k != 1 ? 1 : out->a_m);
 }
 
-static bool is_in_lanes(const ipu_kernel_call *call) { return call->layout[A] == IPU_LAYOUT_LANES; }
+static bool is_in_lanes(const ipu__kernel_call *call) { return call->layout[A] == IPU__LAYOUT_LANES; }
 
 /* Rows in lanes are the panels that a swapped product packs of them, if parts have whole ones. */
-ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__matmul_xsmm_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    ipu_kernel_layouts plain = {IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), false};
-    ipu__matmul        mm    = ipu__matmul_get(call);
-    ipu_type           type  = call->operand[OUT].type;
+    ipu__kernel_layouts plain = {IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN), IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN),
+                                 false};
+    ipu__matmul         mm    = ipu__matmul_get(call);
+    ipu_type            type  = call->operand[OUT].type;
     if (operand != A || type != IPU_FLOAT || mm.batch != 1 || mm.transpose_a
         || call->operand[A].shape.rank != 2 || choose(&mm, type) != SWAPPED)
         return plain;
@@ -159,8 +160,8 @@ ipu_kernel_layouts ipu__matmul_xsmm_layouts(const ipu_kernel_call *call, int n_p
         ipu__matmul_part r = ipu__matmul_part_get(&mm, i, n_parts);
         if (r.row.begin % IPU__LAYOUT_WIDTH != 0 || r.row.end % IPU__LAYOUT_WIDTH != 0) return plain;
     }
-    unsigned lanes = IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
-    return (ipu_kernel_layouts){plain.takes | lanes, lanes, false};
+    unsigned lanes = IPU__LAYOUT_BIT(IPU__LAYOUT_LANES);
+    return (ipu__kernel_layouts){plain.takes | lanes, lanes, false};
 }
 
 /* Scratch of a part, in floats; each piece begins at a cache line. */
@@ -196,7 +197,7 @@ static room get_room(const part *p, ipu_type type)
     return r;
 }
 
-size_t ipu__matmul_xsmm_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__matmul_xsmm_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__matmul mm   = ipu__matmul_get(call);
     ipu_type    type = call->operand[OUT].type;
@@ -225,10 +226,10 @@ static ipu_status make_part(const ipu__matmul *mm, part *p)
                                  false);
 }
 
-static end find_end(const ipu_kernel_call *call, const ipu__matmul *mm)
+static end find_end(const ipu__kernel_call *call, const ipu__matmul *mm)
 {
-    const ipu_kernel_value *e0   = &call->operand[IPU__MATMUL_B + 1];
-    const char             *text = ipu__epilogue_has(call) ? ipu__op_text(call, "epilogue") : "";
+    const ipu__kernel_value *e0   = &call->operand[IPU__MATMUL_B + 1];
+    const char              *text = ipu__epilogue_has(call) ? ipu__op_text(call, "epilogue") : "";
     if (call->operand[OUT].type != IPU_FLOAT || e0->type != IPU_FLOAT || e0->shape.rank != 1
         || e0->shape.dim[0] != mm->n)
         return CHAIN;
@@ -236,7 +237,7 @@ static end find_end(const ipu_kernel_call *call, const ipu__matmul *mm)
     return strcmp(text, "add a0 a1; relu t0; out t1") == 0 ? BIAS_RELU : CHAIN;
 }
 
-ipu_status ipu__matmul_xsmm_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__matmul_xsmm_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
     *out     = NULL;
@@ -471,7 +472,7 @@ static void multiply(const job *j)
         multiply_group(j, p->column + c, least(p->blocks.n - c, p->group));
 }
 
-ipu_status ipu__matmul_xsmm_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__matmul_xsmm_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                 void *scratch, int index, int n_parts)
 {
     const state *s = prepared;

@@ -1,4 +1,4 @@
-/* Batch norm with sixteen channels side by side (IPU_LAYOUT_BLOCKED), in float; planes.c does plain ones.
+/* Batch norm with sixteen channels side by side (IPU__LAYOUT_BLOCKED), in float; planes.c does plain ones.
  *
  * Parts are blocks of sixteen channels. Stretches of a plane stay in the first-level cache while they are read
  * twice, for the mean and for the deviations from it; they are combined in double (Chan, Golub, LeVeque 1979).
@@ -23,7 +23,7 @@ static const ipu__cpu_impl *plain_of(const ipu__norm *s)
     return s->is_grad ? &ipu__norm_plane_grad_implementations[0] : &ipu__norm_plane_implementations[0];
 }
 
-static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     ipu__norm s = ipu__norm_of(call);
     return plain_of(&s)->head.fits(call, machine, n_parts);
@@ -34,20 +34,20 @@ static bool is_image(const ipu__norm *s, int operand)
     return operand == s->at.x || operand == s->at.y || operand == s->at.dy || operand == s->at.dx;
 }
 
-static ipu_kernel_layouts layouts(const ipu_kernel_call *call, int n_parts, int operand)
+static ipu__kernel_layouts layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
     ipu__norm s    = ipu__norm_of(call);
-    unsigned  bits = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    if (!is_image(&s, operand)) return (ipu_kernel_layouts){bits, bits, false};
-    if (s.type == IPU_FLOAT && s.n_each > 0) bits |= IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
-    return (ipu_kernel_layouts){bits, bits, true};
+    unsigned  bits = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
+    if (!is_image(&s, operand)) return (ipu__kernel_layouts){bits, bits, false};
+    if (s.type == IPU_FLOAT && s.n_each > 0) bits |= IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
+    return (ipu__kernel_layouts){bits, bits, true};
 }
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__norm s = ipu__norm_of(call);
-    return call->layout[s.at.x] == IPU_LAYOUT_BLOCKED ? 0 : plain_of(&s)->scratch_bytes(call, n_parts);
+    return call->layout[s.at.x] == IPU__LAYOUT_BLOCKED ? 0 : plain_of(&s)->scratch_bytes(call, n_parts);
 }
 
 static void release(void *state)
@@ -57,14 +57,14 @@ static void release(void *state)
     ipu__free(p);
 }
 
-static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     blocked *p = ipu__alloc_zeroed(sizeof *p);
     if (!p) return ipu__fail_memory();
     p->s              = ipu__norm_of(call);
     p->loops          = &IPU__SIMD_PICK(ipu__norm_lane_loops_of);
     ipu_status status = IPU_OK;
-    if (call->layout[p->s.at.x] != IPU_LAYOUT_BLOCKED) {
+    if (call->layout[p->s.at.x] != IPU__LAYOUT_BLOCKED) {
         p->plain = plain_of(&p->s);
         status   = p->plain->prepare(call, n_parts, &p->state);
     }
@@ -163,8 +163,8 @@ static void backward(const job *j)
                           plane_of(j, s->at.dx, image));
 }
 
-static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts)
+static ipu_status run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts)
 {
     const blocked *p = state;
     if (p->plain) return p->plain->run(call, p->state, operand, scratch, part, n_parts);

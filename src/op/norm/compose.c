@@ -10,7 +10,7 @@
 
 enum { X, WEIGHT, BIAS };
 
-static ipu_status instance_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status instance_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 2, IPU_MAX_RANK));
@@ -23,7 +23,8 @@ static ipu_status instance_infer(const ipu_kernel_call *call, ipu_kernel_value *
     return IPU_OK;
 }
 
-static void instance_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void instance_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     int64_t channels = call->operand[X].shape.dim[1];
     out[0]           = ipu_group_norm(b, in[X], in[WEIGHT], in[BIAS], channels > 0 ? channels : 1,
@@ -37,7 +38,7 @@ enum { MEAN = 1, VAR, GIVEN_WEIGHT, GIVEN_BIAS };
 /* Statistics may be kept in float where x is half. */
 static ipu_type wide(ipu_type type) { return type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT; }
 
-static ipu_status inference_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status inference_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 2, IPU_MAX_RANK));
@@ -56,7 +57,7 @@ static ipu_value as_type(ipu_builder *b, ipu_value v, ipu_type type)
     return ipu_value_type(v) == type ? v : ipu_cast(b, v, type);
 }
 
-static void inference_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void inference_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     ipu_type  type = call->operand[X].type, own = wide(type);
@@ -73,7 +74,7 @@ static void inference_compose(ipu_builder *b, const ipu_kernel_call *call, const
 
 /* ---- l2 ---- */
 
-static ipu_status l2_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status l2_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -83,7 +84,7 @@ static ipu_status l2_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void l2_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int       axis = (int)ipu__op_int(call, "axis");
     ipu_value size = ipu_reduce_l2(b, in[X], &axis, 1, true);
@@ -95,7 +96,7 @@ static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_va
 
 enum { V, G };
 
-static ipu_status weight_norm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status weight_norm_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, V));
     IPU_TRY(ipu__op_want_same_type(call, V, G));
@@ -107,7 +108,7 @@ static ipu_status weight_norm_infer(const ipu_kernel_call *call, ipu_kernel_valu
 }
 
 /* Of half types in float: the square of a length may be over what half has. */
-static void weight_norm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void weight_norm_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                 ipu_value *out)
 {
     const ipu_shape *v = &call->operand[V].shape, *g = &call->operand[G].shape;
@@ -125,15 +126,15 @@ static void weight_norm_compose(ipu_builder *b, const ipu_kernel_call *call, con
 
 /* ---- the records ---- */
 
-static const ipu_kernel_operand instance_operands[]  = {IPU__INPUT("x"), IPU__OPTIONAL("weight"),
-                                                        IPU__OPTIONAL("bias"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand inference_operands[] = {IPU__INPUT("x"),       IPU__INPUT("mean"),
-                                                        IPU__INPUT("var"),     IPU__OPTIONAL("weight"),
-                                                        IPU__OPTIONAL("bias"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand l2_operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand instance_operands[]  = {IPU__INPUT("x"), IPU__OPTIONAL("weight"),
+                                                         IPU__OPTIONAL("bias"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand inference_operands[] = {IPU__INPUT("x"),       IPU__INPUT("mean"),
+                                                         IPU__INPUT("var"),     IPU__OPTIONAL("weight"),
+                                                         IPU__OPTIONAL("bias"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand l2_operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("y")};
 
-static const ipu_kernel_operand weight_norm_operands[] = {IPU__INPUT("v"), IPU__INPUT("g"),
-                                                          IPU__OUTPUT("out")};
+static const ipu__kernel_operand weight_norm_operands[] = {IPU__INPUT("v"), IPU__INPUT("g"),
+                                                           IPU__OUTPUT("out")};
 
 static const ipu_op_attribute epsilon_attributes[] = {
     {.name = "epsilon", .kind = IPU_ATTRIBUTE_FLOAT, .otherwise = 1e-5, .meaning = "added to the variance"},
@@ -160,7 +161,7 @@ static const char *const weight_norm_samples[] = {"float[3,4]{0.1,2}, float[3,1]
 
 /* clang-format off */
 #define RECORD(name_, which, attributes_, n_in_, summary_)                                            \
-    const ipu_op_def ipu__op_##name_ = {                                                                     \
+    const ipu__op_def ipu__op_##name_ = {                                                                     \
         .kernel = {.name = #name_, .operands = which##_operands, .n_operands = n_in_ + 1,                    \
                    .check = ipu__op_check},                                                                  \
         .n_in = n_in_, .family = "norm", .summary = summary_, .attributes = attributes_,                     \
@@ -173,16 +174,16 @@ RECORD(batch_norm_inference, inference, epsilon_attributes, 5,
        "batch norm with a mean and variance that are given");
 RECORD(l2_normalize, l2, l2_attributes, 1, "x divided by its l2 norm along a dimension");
 
-const ipu_op_def ipu__op_weight_norm = {.kernel  = {.name       = "weight_norm",
-                                                    .operands   = weight_norm_operands,
-                                                    .n_operands = 3,
-                                                    .check      = ipu__op_check},
-                                        .n_in    = 2,
-                                        .family  = "norm",
-                                        .summary = "v scaled so that its slices are as long as g says",
-                                        .infer   = weight_norm_infer,
-                                        .compose = weight_norm_compose,
-                                        .samples = weight_norm_samples};
+const ipu__op_def ipu__op_weight_norm = {.kernel  = {.name       = "weight_norm",
+                                                     .operands   = weight_norm_operands,
+                                                     .n_operands = 3,
+                                                     .check      = ipu__op_check},
+                                         .n_in    = 2,
+                                         .family  = "norm",
+                                         .summary = "v scaled so that its slices are as long as g says",
+                                         .infer   = weight_norm_infer,
+                                         .compose = weight_norm_compose,
+                                         .samples = weight_norm_samples};
 
 /* ---- functions ---- */
 

@@ -61,7 +61,7 @@ static void ref_unit(const ipu__norm *s, void *const *operand, int64_t unit)
     }
 }
 
-void ipu__norm_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__norm_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__norm s = ipu__norm_of(call);
     for (int64_t unit = 0; unit < s.n_units; unit++) ref_unit(&s, operand, unit);
@@ -129,7 +129,7 @@ static void ref_grad_sum(const ipu__norm *s, void *const *operand, int64_t w)
     ipu__number_store(s->type, operand[s->at.d_sum], w, sum);
 }
 
-void ipu__norm_grad_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__norm_grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__norm s = ipu__norm_of(call);
     for (int64_t w = 0; w < s.n_weights; w++) ref_grad_weight(&s, operand, w); /* dx may be where dy is */
@@ -168,7 +168,7 @@ static void rows_release(void *state)
     ipu__free(r);
 }
 
-static ipu_status rows_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status rows_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     rows *r = ipu__alloc_zeroed(sizeof *r);
     if (!r) return ipu__fail_memory();
@@ -187,14 +187,14 @@ static ipu_status rows_prepare(const ipu_kernel_call *call, int n_parts, void **
     return IPU_OK;
 }
 
-static bool floats_fit(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool floats_fit(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
 /* Weight and bias, and of other types than float x, dy and the result. */
-static size_t rows_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t rows_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__norm s = ipu__norm_of(call);
@@ -210,7 +210,7 @@ static const float *weights_get(const ipu__norm *s, bool has, void *const *opera
     return buffer;
 }
 
-static ipu_status rows_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status rows_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)call;
@@ -254,8 +254,8 @@ static void grad_block(const rows *r, void *const *operand, int64_t block, const
     }
 }
 
-static ipu_status grad_rows_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
-                                int part, int n_parts)
+static ipu_status grad_rows_run(const ipu__kernel_call *call, void *state, void *const *operand,
+                                void *scratch, int part, int n_parts)
 {
     (void)call;
     rows            *r      = state;
@@ -288,13 +288,13 @@ const ipu__cpu_impl ipu__norm_row_grad_implementations[1] = ROWS(grad_rows_run);
 /* ---- pricing ---- */
 
 /* The gradient's goes through all elements for each weight. */
-double ipu__norm_ref_work(const ipu_kernel_call *call)
+double ipu__norm_ref_work(const ipu__kernel_call *call)
 {
     ipu__norm s = ipu__norm_of(call);
     return ipu__norm_work(call) * (s.is_grad ? 2 * (double)s.n_weights + 1 : 1);
 }
 
-double ipu__norm_work(const ipu_kernel_call *call)
+double ipu__norm_work(const ipu__kernel_call *call)
 {
     ipu__norm s = ipu__norm_of(call);
     return (s.is_grad ? 12.0 : 8.0) * (double)s.n_units * (double)s.n_each;
@@ -302,7 +302,7 @@ double ipu__norm_work(const ipu_kernel_call *call)
 
 /* Sum, deviations and result, three passes of a binary operation each; the gradient has five, and three for a mask
  * and what it leaves. */
-ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+ipu_status ipu__norm_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__norm    s      = ipu__norm_of(call);
     double       passes = s.is_grad ? s.relu ? 8 : 5 : 3;

@@ -1,4 +1,4 @@
-/* Group norm with sixteen images side by side (IPU_LAYOUT_LANES), in float; planes.c does plain ones.
+/* Group norm with sixteen images side by side (IPU__LAYOUT_LANES), in float; planes.c does plain ones.
  *
  * A part gets channels of one group of images, or several whole groups if these divide evenly. Means are over
  * whole groups of channels: if parts meet within one, both compute it. Each operand may be in lanes or not;
@@ -33,30 +33,30 @@ static const ipu__cpu_impl *plain_of(const ipu__norm *s)
     return s->is_grad ? &ipu__norm_plane_grad_implementations[0] : &ipu__norm_plane_implementations[0];
 }
 
-static bool is_plain(const ipu_kernel_call *call)
+static bool is_plain(const ipu__kernel_call *call)
 {
     for (int i = 0; i < call->n_operands; i++)
-        if (call->layout[i] != IPU_LAYOUT_PLAIN) return false;
+        if (call->layout[i] != IPU__LAYOUT_PLAIN) return false;
     return true;
 }
 
-static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     ipu__norm s = ipu__norm_of(call);
     return plain_of(&s)->head.fits(call, machine, n_parts);
 }
 
-static ipu_kernel_layouts layouts(const ipu_kernel_call *call, int n_parts, int operand)
+static ipu__kernel_layouts layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
     ipu__norm s        = ipu__norm_of(call);
-    unsigned  bits     = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    unsigned  bits     = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
     bool      is_image = operand == s.at.x || operand == s.at.y || operand == s.at.dy || operand == s.at.dx;
-    if (is_image && s.type == IPU_FLOAT && s.inner > 0) bits |= IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
-    return (ipu_kernel_layouts){bits, bits, false};
+    if (is_image && s.type == IPU_FLOAT && s.inner > 0) bits |= IPU__LAYOUT_BIT(IPU__LAYOUT_LANES);
+    return (ipu__kernel_layouts){bits, bits, false};
 }
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__norm s = ipu__norm_of(call);
     if (is_plain(call)) return plain_of(&s)->scratch_bytes(call, n_parts);
@@ -71,7 +71,7 @@ static void release(void *state)
     ipu__free(p);
 }
 
-static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     ipu_status status = IPU_OK;
     lanes     *p      = ipu__alloc_zeroed(sizeof *p);
@@ -98,19 +98,19 @@ static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
 /* ---- one group of images ---- */
 
 typedef struct job {
-    const lanes           *p;
-    const ipu_kernel_call *call;
-    void *const           *operand;
-    float                 *scratch;
-    int64_t                images; /* which sixteen */
-    int                    held; /* operand whose group is in `scratch` from element `held_at` on; -1: none */
-    int64_t                held_at;
+    const lanes            *p;
+    const ipu__kernel_call *call;
+    void *const            *operand;
+    float                  *scratch;
+    int64_t                 images; /* which sixteen */
+    int     held; /* operand whose group is in `scratch` from element `held_at` on; -1: none */
+    int64_t held_at;
 } job;
 
 /* Of an image of channels [c, i]. */
 static int64_t image_floats(const job *j) { return j->p->s.channels * j->p->s.inner; }
 
-static bool is_turned(const job *j, int operand) { return j->call->layout[operand] == IPU_LAYOUT_LANES; }
+static bool is_turned(const job *j, int operand) { return j->call->layout[operand] == IPU__LAYOUT_LANES; }
 
 /* Elements [at, at + n) of sixteen images, n at most STRETCH: in place, or turned into `scratch`. */
 static const float *get(const job *j, int operand, int64_t at, int64_t n, float *scratch)
@@ -328,7 +328,7 @@ static share share_of(const ipu__norm *s, int part, int n_parts)
     return (share){{0, n_groups}, ipu__op_part(s->channels, 1, part, n_parts)};
 }
 
-static ipu_interval writes(const ipu_kernel_call *call, int operand, int part, int n_parts)
+static ipu_interval writes(const ipu__kernel_call *call, int operand, int part, int n_parts)
 {
     ipu__norm s     = ipu__norm_of(call);
     share     mine  = share_of(&s, part, n_parts);
@@ -339,8 +339,8 @@ static ipu_interval writes(const ipu_kernel_call *call, int operand, int part, i
     return (ipu_interval){mine.images.begin * s.channels * plane, mine.images.end * s.channels * plane};
 }
 
-static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts)
+static ipu_status run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts)
 {
     lanes           *p = state;
     const ipu__norm *s = &p->s;

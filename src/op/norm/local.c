@@ -23,7 +23,7 @@ static ipu_value widened(ipu_builder *b, ipu_value v)
 
 /* ---- local response ---- */
 
-static ipu_status local_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status local_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t size = ipu__op_int(call, "size"), before = ipu__op_int(call, "before");
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -39,7 +39,7 @@ static ipu_status local_infer(const ipu_kernel_call *call, ipu_kernel_value *out
 
 /* x / (bias + alpha mean(x^2))^beta, the mean over `size` channels, of which those that are not there are 0:
  * pooling of [n, 1, channels, rest]. */
-static void local_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void local_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     const ipu_shape *shape = &call->operand[X].shape;
     int64_t          size = ipu__op_int(call, "size"), before = ipu__op_int(call, "before"), rest = 1;
@@ -66,7 +66,7 @@ static void local_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
 
 /* ---- mean and variance ---- */
 
-static ipu_status moments_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status moments_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool mask[IPU_MAX_RANK];
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -75,7 +75,7 @@ static ipu_status moments_infer(const ipu_kernel_call *call, ipu_kernel_value *o
     return IPU_OK;
 }
 
-static void moments_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void moments_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     bool mask[IPU_MAX_RANK] = {false};
     int  axes[IPU_MAX_RANK], n = 0;
@@ -91,7 +91,7 @@ static void moments_compose(ipu_builder *b, const ipu_kernel_call *call, const i
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y")};
 
 static const ipu_op_attribute local_attributes[] = {
     {.name = "size", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "channels of a window"},
@@ -113,7 +113,7 @@ static const char *const local_samples[]   = {"float[2,5,3]; size=3 alpha=0.5",
 static const char *const moments_samples[] = {"float[2,3,4]; axes=[0,2]", "float[7]; epsilon=0.1", NULL};
 
 #define RECORD(name_, which, summary_)                                                                   \
-    const ipu_op_def ipu__op_##name_ = {                                                                 \
+    const ipu__op_def ipu__op_##name_ = {                                                                \
         .kernel       = {.name = #name_, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
         .n_in         = 1,                                                                               \
         .family       = "norm",                                                                          \

@@ -16,7 +16,7 @@
 /* ---- geometry ---- */
 
 static const struct {
-    const ipu_op_def *op, *grad;
+    const ipu__op_def *op, *grad;
 } by_kind[IPU__N_NORM_KINDS] = {
     [IPU__NORM_LAYER] = {&ipu__op_layer_norm, &ipu__op_layer_norm_grad},
     [IPU__NORM_RMS]   = {&ipu__op_rms_norm, &ipu__op_rms_norm_grad},
@@ -68,7 +68,7 @@ static const ipu__norm_operands rms_backward = {.dy       = 0,
 
 static ipu_type stat_type_of(ipu_type type) { return type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT; }
 
-static void set_extents(ipu__norm *s, const ipu_kernel_call *call, const ipu_shape *x)
+static void set_extents(ipu__norm *s, const ipu__kernel_call *call, const ipu_shape *x)
 {
     if (s->kind == IPU__NORM_LAYER || s->kind == IPU__NORM_RMS) {
         int first  = x->rank - (int)ipu__op_int(call, "n_dims");
@@ -92,7 +92,7 @@ static void set_extents(ipu__norm *s, const ipu_kernel_call *call, const ipu_sha
     s->n_each = s->n_planes * s->inner;
 }
 
-ipu__norm ipu__norm_of(const ipu_kernel_call *call)
+ipu__norm ipu__norm_of(const ipu__kernel_call *call)
 {
     ipu__norm s = {.epsilon = ipu__op_float(call, "epsilon")};
     while (&by_kind[s.kind].op->kernel != call->def && &by_kind[s.kind].grad->kernel != call->def) s.kind++;
@@ -111,7 +111,7 @@ ipu__norm ipu__norm_of(const ipu_kernel_call *call)
 }
 
 /* Shapes of weights and of what is kept of each unit. */
-static ipu_shape weight_shape(const ipu__norm *s, const ipu_kernel_call *call)
+static ipu_shape weight_shape(const ipu__norm *s, const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[s->at.x].shape;
     if (s->kind == IPU__NORM_GROUP || s->kind == IPU__NORM_BATCH) return IPU_SHAPE(s->channels);
@@ -120,7 +120,7 @@ static ipu_shape weight_shape(const ipu__norm *s, const ipu_kernel_call *call)
     return shape;
 }
 
-static ipu_shape stat_shape(const ipu__norm *s, const ipu_kernel_call *call)
+static ipu_shape stat_shape(const ipu__norm *s, const ipu__kernel_call *call)
 {
     ipu_shape shape = call->operand[s->at.x].shape;
     if (s->kind == IPU__NORM_BATCH) return IPU_SHAPE(s->channels);
@@ -131,7 +131,7 @@ static ipu_shape stat_shape(const ipu__norm *s, const ipu_kernel_call *call)
 
 /* ---- inference ---- */
 
-static ipu_status check_extents(const ipu_kernel_call *call, ipu__norm_kind kind, int x)
+static ipu_status check_extents(const ipu__kernel_call *call, ipu__norm_kind kind, int x)
 {
     const ipu_shape *shape = &call->operand[x].shape;
     if (kind == IPU__NORM_LAYER || kind == IPU__NORM_RMS) {
@@ -148,7 +148,7 @@ static ipu_status check_extents(const ipu_kernel_call *call, ipu__norm_kind kind
                      call->def->name, (long long)groups, (long long)shape->dim[1], ipu__shape_str(shape));
 }
 
-static ipu_status check_weight(const ipu_kernel_call *call, const ipu__norm *s, int operand)
+static ipu_status check_weight(const ipu__kernel_call *call, const ipu__norm *s, int operand)
 {
     if (operand < 0 || !ipu__kernel_has(call, operand)) return IPU_OK;
     ipu_shape want = weight_shape(s, call);
@@ -156,14 +156,14 @@ static ipu_status check_weight(const ipu_kernel_call *call, const ipu__norm *s, 
     return ipu__op_want_shape(call, operand, &want);
 }
 
-static ipu__norm_kind kind_of(const ipu_kernel_call *call)
+static ipu__norm_kind kind_of(const ipu__kernel_call *call)
 {
     int kind = 0;
     while (&by_kind[kind].op->kernel != call->def && &by_kind[kind].grad->kernel != call->def) kind++;
     return (ipu__norm_kind)kind;
 }
 
-static ipu_status norm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status norm_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu__norm_kind kind = kind_of(call);
     IPU_TRY(ipu__op_want_floating(call, 0));
@@ -173,12 +173,12 @@ static ipu_status norm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     IPU_TRY(check_weight(call, &s, s.at.bias));
     int n_in             = ipu__op_of(call->def)->n_in;
     out[0]               = call->operand[0];
-    out[s.at.var - n_in] = (ipu_kernel_value){s.stat_type, stat_shape(&s, call)};
+    out[s.at.var - n_in] = (ipu__kernel_value){s.stat_type, stat_shape(&s, call)};
     if (s.at.mean >= 0) out[s.at.mean - n_in] = out[s.at.var - n_in];
     return IPU_OK;
 }
 
-static ipu_status norm_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status norm_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu__norm_kind kind = kind_of(call);
     IPU_TRY(ipu__op_want_floating(call, 1));
@@ -193,10 +193,10 @@ static ipu_status norm_grad_infer(const ipu_kernel_call *call, ipu_kernel_value 
     }
     IPU_TRY(check_weight(call, &s, s.at.weight));
     out[0] = call->operand[s.at.x];
-    out[1] = (ipu_kernel_value){s.type, weight_shape(&s, call)};
+    out[1] = (ipu__kernel_value){s.type, weight_shape(&s, call)};
     if (s.at.d_bias >= 0) out[2] = out[1];
     if (kind == IPU__NORM_GROUP)
-        out[3] = (ipu_kernel_value){s.type, s.relu ? IPU_SHAPE(s.channels) : IPU_SHAPE(0)};
+        out[3] = (ipu__kernel_value){s.type, s.relu ? IPU_SHAPE(s.channels) : IPU_SHAPE(0)};
     return IPU_OK;
 }
 
@@ -245,7 +245,7 @@ static ipu_value scale_of(ipu_builder *b, const ipu__norm *s, ipu_value var)
     return ipu_rsqrt(b, ipu_add(b, var, ipu_scalar_like(b, var, s->epsilon)));
 }
 
-static void norm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void norm_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu__norm s    = ipu__norm_of(call);
     view      v    = view_of(&s);
@@ -272,7 +272,7 @@ static ipu_value deviation(ipu_builder *b, const ipu__norm *s, const view *v, ip
     return ipu__has(mean) ? ipu_sub(b, from, ipu_reshape(b, mean, v->stat)) : from;
 }
 
-static void norm_grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void norm_grad_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     ipu__norm s      = ipu__norm_of(call);
@@ -323,10 +323,10 @@ static ipu_value through_stats(ipu__gradient *g, const ipu__norm *s, ipu_value d
 
 static void norm_grad(ipu__gradient *g)
 {
-    ipu__norm         s    = ipu__norm_of(g->call);
-    const ipu_op_def *grad = by_kind[s.kind].grad;
-    int               n_in = ipu__op_of(g->call->def)->n_in, n = 0;
-    ipu_value         d[4] = {{g->b, 0}, {g->b, 0}, {g->b, 0}, {g->b, 0}}, in[5];
+    ipu__norm          s    = ipu__norm_of(g->call);
+    const ipu__op_def *grad = by_kind[s.kind].grad;
+    int                n_in = ipu__op_of(g->call->def)->n_in, n = 0;
+    ipu_value          d[4] = {{g->b, 0}, {g->b, 0}, {g->b, 0}, {g->b, 0}}, in[5];
     if (ipu__has(g->d_out[0])) {
         in[n++] = g->d_out[0];
         in[n++] = g->in[s.at.x];
@@ -345,26 +345,26 @@ static void norm_grad(ipu__gradient *g)
 
 /* Of group norm parts may read channels that another part writes; of others they have units of their own, which are
  * read before they are written. */
-static const ipu_kernel_operand norm_operands[]       = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
-                                                         IPU__OPTIONAL("bias"), IPU__OUTPUT_OVER("y", 0),
-                                                         IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
-static const ipu_kernel_operand norm_grad_operands[]  = {IPU__INPUT("dy"),        IPU__INPUT("x"),
-                                                         IPU__INPUT("mean"),      IPU__INPUT("var"),
-                                                         IPU__OPTIONAL("weight"), IPU__OUTPUT_OVER("dx", 0),
-                                                         IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias")};
-static const ipu_kernel_operand group_operands[]      = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
-                                                         IPU__OPTIONAL("bias"), IPU__OUTPUT("y"),
-                                                         IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
-static const ipu_kernel_operand group_grad_operands[] = {IPU__INPUT("dy"),        IPU__INPUT("x"),
-                                                         IPU__INPUT("mean"),      IPU__INPUT("var"),
-                                                         IPU__OPTIONAL("weight"), IPU__OUTPUT("dx"),
-                                                         IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias"),
-                                                         IPU__OUTPUT("d_sum")};
-static const ipu_kernel_operand rms_operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("weight"), IPU__OUTPUT("y"),
-                                                  IPU__OUTPUT("square")};
-static const ipu_kernel_operand rms_grad_operands[] = {IPU__INPUT("dy"),     IPU__INPUT("x"),
-                                                       IPU__INPUT("square"), IPU__OPTIONAL("weight"),
-                                                       IPU__OUTPUT("dx"),    IPU__OUTPUT("d_weight")};
+static const ipu__kernel_operand norm_operands[]       = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
+                                                          IPU__OPTIONAL("bias"), IPU__OUTPUT_OVER("y", 0),
+                                                          IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
+static const ipu__kernel_operand norm_grad_operands[]  = {IPU__INPUT("dy"),        IPU__INPUT("x"),
+                                                          IPU__INPUT("mean"),      IPU__INPUT("var"),
+                                                          IPU__OPTIONAL("weight"), IPU__OUTPUT_OVER("dx", 0),
+                                                          IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias")};
+static const ipu__kernel_operand group_operands[]      = {IPU__INPUT("x"),       IPU__OPTIONAL("weight"),
+                                                          IPU__OPTIONAL("bias"), IPU__OUTPUT("y"),
+                                                          IPU__OUTPUT("mean"),   IPU__OUTPUT("var")};
+static const ipu__kernel_operand group_grad_operands[] = {IPU__INPUT("dy"),        IPU__INPUT("x"),
+                                                          IPU__INPUT("mean"),      IPU__INPUT("var"),
+                                                          IPU__OPTIONAL("weight"), IPU__OUTPUT("dx"),
+                                                          IPU__OUTPUT("d_weight"), IPU__OUTPUT("d_bias"),
+                                                          IPU__OUTPUT("d_sum")};
+static const ipu__kernel_operand rms_operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("weight"), IPU__OUTPUT("y"),
+                                                   IPU__OUTPUT("square")};
+static const ipu__kernel_operand rms_grad_operands[] = {IPU__INPUT("dy"),     IPU__INPUT("x"),
+                                                        IPU__INPUT("square"), IPU__OPTIONAL("weight"),
+                                                        IPU__OUTPUT("dx"),    IPU__OUTPUT("d_weight")};
 
 #define EPSILON                                                            \
     {                                                                      \
@@ -454,14 +454,14 @@ static const char *const batch_grad_samples[] = {
     NULL};
 
 /* Rows are independent of each other. */
-static bool row_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+static bool row_region(const ipu__kernel_call *call, int axis, ipu__regions *out)
 {
     out->in[0] = axis;
     return axis < call->operand[0].shape.rank - ipu__op_int(call, "n_dims");
 }
 
 /* Where d_y is 0, so is the gradient; those of weight and bias are sums over rows. The weight is the last input. */
-static bool row_grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+static bool row_grad_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
     int weight = ipu__op_of(call->def)->n_in - 1;
     if (input != 0) return false;
@@ -479,12 +479,12 @@ static bool row_grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu
 /* The op and its gradient. */
 /* clang-format off */
 #define RECORDS(name_, which, rows, attributes_, n_in_, grad_n_in, region_, zeros_, batch_, grad_batch, summary_)      \
-    const ipu_op_def ipu__op_##name_ = {                                                                     \
+    const ipu__op_def ipu__op_##name_ = {                                                                     \
         .kernel = KERNEL(name_, which##operands, ipu__norm_ref, ipu__norm_##rows##_implementations),         \
         .n_in = n_in_, .family = "norm", .summary = summary_, .attributes = attributes_##_attributes,        \
         .n_attributes = IPU__COUNT(attributes_##_attributes), .infer = norm_infer, .grad = norm_grad,        \
         .compose = norm_compose, .region = region_, .batch = batch_, .samples = attributes_##_samples};          \
-    const ipu_op_def ipu__op_##name_##_grad = {                                                              \
+    const ipu__op_def ipu__op_##name_##_grad = {                                                              \
         .kernel = KERNEL(name_##_grad, which##grad_operands, ipu__norm_grad_ref,                             \
                          ipu__norm_##rows##_grad_implementations),                                           \
         .n_in = grad_n_in, .family = "norm", .summary = "the gradient of " #name_,                           \

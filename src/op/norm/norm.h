@@ -39,7 +39,7 @@ typedef struct ipu__norm {
     int64_t n_planes, inner, channels, groups;
 } ipu__norm;
 
-ipu__norm ipu__norm_of(const ipu_kernel_call *call);
+ipu__norm ipu__norm_of(const ipu__kernel_call *call);
 
 /* Plane k of a unit: its number in memory, and its weight (for planes; rows have none). */
 static inline int64_t ipu__norm_plane(const ipu__norm *s, int64_t unit, int64_t k)
@@ -126,11 +126,11 @@ IPU__SIMD_DECLARE(extern const ipu__norm_lane_loops, ipu__norm_lane_loops_of)
 
 /* ---- kernels (kernel.c) ---- */
 
-void       ipu__norm_ref(const ipu_kernel_call *call, void *const *operand);
-void       ipu__norm_grad_ref(const ipu_kernel_call *call, void *const *operand);
-double     ipu__norm_work(const ipu_kernel_call *call);
-double     ipu__norm_ref_work(const ipu_kernel_call *call);
-ipu_status ipu__norm_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+void       ipu__norm_ref(const ipu__kernel_call *call, void *const *operand);
+void       ipu__norm_grad_ref(const ipu__kernel_call *call, void *const *operand);
+double     ipu__norm_work(const ipu__kernel_call *call);
+double     ipu__norm_ref_work(const ipu__kernel_call *call);
+ipu_status ipu__norm_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out);
 
 extern const ipu__cpu_impl ipu__norm_row_implementations[1], ipu__norm_row_grad_implementations[1];
 extern const ipu__cpu_impl ipu__norm_plane_implementations[1], ipu__norm_plane_grad_implementations[1];

@@ -198,7 +198,7 @@ static void expect_near(const float *found, const float *expected, int n)
         assert_true(fabsf(found[i] - expected[i]) <= 1e-4f * (1 + fabsf(expected[i])));
 }
 
-static void run_parts(const ipu_kernel_call *call, void *const *operand, int n_parts)
+static void run_parts(const ipu__kernel_call *call, void *const *operand, int n_parts)
 {
     const ipu__cpu_impl *impl = ipu__cpu_impls_of(call->def).at;
     while (!impl->head.fits(call, ipu__cpu_machine_here(), n_parts)) impl++;
@@ -217,8 +217,8 @@ static void gradients_in_lanes_are_those_of_plain_images(void **unused)
     (void)unused;
     static float dy[ALL], x[ALL], mean[N * GROUPS], var[N * GROUPS], weight[C], dx[ALL], own[3][C],
         turned[3][ALL], found[ALL], sums[3][C];
-    ipu_kernel_value image = {IPU_FLOAT, IPU_SHAPE(N, C, 5, 3)}, per_channel = {IPU_FLOAT, IPU_SHAPE(C)},
-                     stat = {IPU_FLOAT, IPU_SHAPE(N, GROUPS)};
+    ipu__kernel_value image = {IPU_FLOAT, IPU_SHAPE(N, C, 5, 3)}, per_channel = {IPU_FLOAT, IPU_SHAPE(C)},
+                      stat = {IPU_FLOAT, IPU_SHAPE(N, GROUPS)};
     for (int i = 0; i < ALL; i++) {
         dy[i] = (float)(i * 37 % 101) / 50 - 1;
         x[i]  = (float)(i * 53 % 97) / 50 - 1;
@@ -229,13 +229,13 @@ static void gradients_in_lanes_are_those_of_plain_images(void **unused)
     }
     for (int i = 0; i < C; i++) weight[i] = 0.5f + (float)i / 4;
     for (int64_t relu = 0; relu < 2; relu++) {
-        ipu_attribute   a[]  = {IPU_INT_ATTRIBUTE("groups", GROUPS), IPU_INT_ATTRIBUTE("relu", relu)};
-        ipu_kernel_call call = {.def          = &ipu__op_group_norm_grad.kernel,
-                                .attributes   = a,
-                                .n_attributes = 2,
-                                .n_operands   = N_GRAD,
-                                .operand      = {image, image, stat, stat, per_channel, image, per_channel,
-                                                 per_channel}};
+        ipu_attribute    a[]  = {IPU_INT_ATTRIBUTE("groups", GROUPS), IPU_INT_ATTRIBUTE("relu", relu)};
+        ipu__kernel_call call = {.def          = &ipu__op_group_norm_grad.kernel,
+                                 .attributes   = a,
+                                 .n_attributes = 2,
+                                 .n_operands   = N_GRAD,
+                                 .operand      = {image, image, stat, stat, per_channel, image, per_channel,
+                                                  per_channel}};
         call.def->ref(&call, (void *[]){dy, x, mean, var, weight, dx, own[0], own[1], own[2]});
         for (int bits = 0; bits < 8; bits++)
             for (int n_parts = 1; n_parts <= 3; n_parts++) {

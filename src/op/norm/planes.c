@@ -35,7 +35,7 @@ static bool is_by_columns(const ipu__norm *s)
     return s->kind == IPU__NORM_BATCH && s->inner <= SMALL_PLANE;
 }
 
-static ipu_status planes_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status planes_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     planes *p = ipu__alloc_zeroed(sizeof *p);
     if (!p) return ipu__fail_memory();
@@ -52,14 +52,14 @@ static ipu_status planes_prepare(const ipu_kernel_call *call, int n_parts, void 
     return IPU_OK;
 }
 
-static bool floats_fit(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool floats_fit(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
 /* Chunks of x, dy and the result as floats; or, by columns, all rows of some. */
-static size_t planes_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t planes_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__norm s = ipu__norm_of(call);
@@ -301,7 +301,7 @@ static void add_up_channels(const planes *p, void *const *operand)
 
 /* ---- parts ---- */
 
-static ipu_status planes_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status planes_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                              int part, int n_parts)
 {
     (void)call;

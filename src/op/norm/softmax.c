@@ -22,7 +22,7 @@
 
 enum { X, DY }; /* of gradients x is the op's result, and there is dy */
 
-static const ipu_op_def *const by_kind[IPU__N_SOFTMAX_KINDS] = {
+static const ipu__op_def *const by_kind[IPU__N_SOFTMAX_KINDS] = {
     [IPU__SOFTMAX]          = &ipu__op_softmax,
     [IPU__LOG_SOFTMAX]      = &ipu__op_log_softmax,
     [IPU__SOFTMAX_GRAD]     = &ipu__op_softmax_grad,
@@ -44,7 +44,7 @@ enum { BLOCK_FLOATS = 16384, MOST_COLUMNS = 64 };
  * columns then. */
 enum { LEAST_ROW = 32 };
 
-static rows rows_of(const ipu_kernel_call *call)
+static rows rows_of(const ipu__kernel_call *call)
 {
     const ipu_shape *shape = &call->operand[X].shape;
     rows             r     = {.type = call->operand[X].type, .outer = 1, .inner = 1};
@@ -93,7 +93,7 @@ static void ref_backward(const rows *r, const void *y, const void *dy, void *out
     }
 }
 
-static void softmax_ref(const ipu_kernel_call *call, void *const *operand)
+static void softmax_ref(const ipu__kernel_call *call, void *const *operand)
 {
     rows r = rows_of(call);
     for (int64_t o = 0; o < r.outer; o++)
@@ -110,14 +110,14 @@ static void softmax_ref(const ipu_kernel_call *call, void *const *operand)
 
 static bool is_short(const rows *r) { return r->inner == 1 && r->type == IPU_FLOAT && r->n < LEAST_ROW; }
 
-static bool rows_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool rows_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[X].type != IPU_DOUBLE;
 }
 
 /* Inputs and result as floats, and sums. */
-static size_t rows_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t rows_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     rows   r     = rows_of(call);
@@ -126,7 +126,7 @@ static size_t rows_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     return r.inner == 1 && r.type == IPU_FLOAT ? 0 : 3 * block + 3 * MOST_COLUMNS * sizeof(float);
 }
 
-static ipu_status rows_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status rows_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     rows *r = ipu__alloc(sizeof *r);
@@ -191,7 +191,7 @@ static void do_short_rows(const rows *r, void *const *operand, ipu_interval whic
     }
 }
 
-static ipu_status rows_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status rows_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)call;
@@ -226,7 +226,7 @@ static const ipu__cpu_impl implementations[] = {
 
 /* ---- inference, gradients, pricing ---- */
 
-static ipu_status softmax_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status softmax_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -236,7 +236,7 @@ static ipu_status softmax_infer(const ipu_kernel_call *call, ipu_kernel_value *o
     return IPU_OK;
 }
 
-static ipu_status softmax_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status softmax_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(softmax_infer(call, out));
     IPU_TRY(ipu__op_want_same_type(call, X, DY));
@@ -252,7 +252,7 @@ static void emit_grad(ipu__gradient *g, const char *op)
 static void softmax_grad(ipu__gradient *g) { emit_grad(g, "softmax_grad"); }
 static void log_softmax_grad(ipu__gradient *g) { emit_grad(g, "log_softmax_grad"); }
 
-static void softmax_grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void softmax_grad_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out)
 {
     int       axis = (int)ipu__op_int(call, "axis");
@@ -260,7 +260,7 @@ static void softmax_grad_compose(ipu_builder *b, const ipu_kernel_call *call, co
     out[0]         = ipu_mul(b, in[X], ipu_sub(b, in[DY], sum));
 }
 
-static void log_softmax_grad_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void log_softmax_grad_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                      ipu_value *out)
 {
     int       axis = (int)ipu__op_int(call, "axis");
@@ -268,19 +268,19 @@ static void log_softmax_grad_compose(ipu_builder *b, const ipu_kernel_call *call
     out[0]         = ipu_sub(b, in[DY], ipu_mul(b, ipu_exp(b, in[X]), sum));
 }
 
-static void softmin_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void softmin_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     out[0] = ipu_softmax(b, ipu_neg(b, in[X]), (int)ipu__op_int(call, "axis"));
 }
 
-static double softmax_work(const ipu_kernel_call *call)
+static double softmax_work(const ipu__kernel_call *call)
 {
     double n = (double)ipu__op_n_elements(&call->operand[X].shape);
     return call->def == &ipu__op_softmax_grad.kernel ? 4 * n : 20 * n; /* an exponential is about 15 */
 }
 
 /* Maximum, difference, exponential, sum and product, or for gradients products, sum and difference. */
-static ipu_status softmax_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status softmax_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     rows         r        = rows_of(call);
     bool         is_half  = r.type == IPU_HALF;
@@ -293,9 +293,9 @@ static ipu_status softmax_plan(const ipu_kernel_call *call, const ipu_target *ta
 
 /* ---- the records ---- */
 
-static const ipu_kernel_operand operands[]      = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", X)};
-static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("y"), IPU__INPUT("dy"),
-                                                   IPU__OUTPUT_OVER("dx", DY)};
+static const ipu__kernel_operand operands[]      = {IPU__INPUT("x"), IPU__OUTPUT_OVER("out", X)};
+static const ipu__kernel_operand grad_operands[] = {IPU__INPUT("y"), IPU__INPUT("dy"),
+                                                    IPU__OUTPUT_OVER("dx", DY)};
 
 static const ipu_op_attribute attributes[] = {
     {.name      = "axis",
@@ -340,7 +340,7 @@ static const char *const softmin_samples[] = {"float[3,4]", "float[3,4]; axis=0"
 
 #define COMMON .family = "softmax", .attributes = attributes, .n_attributes = IPU__COUNT(attributes)
 
-const ipu_op_def ipu__op_softmax = {
+const ipu__op_def ipu__op_softmax = {
     .kernel = KERNEL(softmax, operands, 2),
     .n_in   = 1,
     COMMON,
@@ -351,7 +351,7 @@ const ipu_op_def ipu__op_softmax = {
     .fold    = ipu__fold_along_axis,
     .samples = samples,
 };
-const ipu_op_def ipu__op_log_softmax = {
+const ipu__op_def ipu__op_log_softmax = {
     .kernel = KERNEL(log_softmax, operands, 2),
     .n_in   = 1,
     COMMON,
@@ -362,7 +362,7 @@ const ipu_op_def ipu__op_log_softmax = {
     .fold    = ipu__fold_along_axis,
     .samples = samples,
 };
-const ipu_op_def ipu__op_softmax_grad = {
+const ipu__op_def ipu__op_softmax_grad = {
     .kernel = KERNEL(softmax_grad, grad_operands, 3),
     .n_in   = 2,
     COMMON,
@@ -372,7 +372,7 @@ const ipu_op_def ipu__op_softmax_grad = {
     .fold    = ipu__fold_along_axis,
     .samples = grad_samples,
 };
-const ipu_op_def ipu__op_log_softmax_grad = {
+const ipu__op_def ipu__op_log_softmax_grad = {
     .kernel = KERNEL(log_softmax_grad, grad_operands, 3),
     .n_in   = 2,
     COMMON,
@@ -382,7 +382,7 @@ const ipu_op_def ipu__op_log_softmax_grad = {
     .fold    = ipu__fold_along_axis,
     .samples = grad_samples,
 };
-const ipu_op_def ipu__op_softmin = {
+const ipu__op_def ipu__op_softmin = {
     .kernel = {.name = "softmin", .operands = operands, .n_operands = 2, .check = ipu__op_check},
     .n_in   = 1,
     COMMON,
@@ -392,7 +392,7 @@ const ipu_op_def ipu__op_softmin = {
     .samples = softmin_samples,
 };
 
-static void hardmax_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void hardmax_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int axis = (int)ipu__op_int(call, "axis"), rank = call->operand[0].shape.rank;
     if (axis < 0) axis += rank;
@@ -406,7 +406,7 @@ static void hardmax_compose(ipu_builder *b, const ipu_kernel_call *call, const i
 static const char *const hardmax_samples[] = {"float[3,4]", "float[2,3,4]; axis=1", "float[4,3]; axis=0",
                                               "float[0,3]", NULL};
 
-const ipu_op_def ipu__op_hardmax = {
+const ipu__op_def ipu__op_hardmax = {
     .kernel = {.name = "hardmax", .operands = operands, .n_operands = 2, .check = ipu__op_check},
     .n_in   = 1,
     COMMON,

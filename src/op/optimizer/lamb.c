@@ -15,7 +15,7 @@ static ipu_value blend(ipu_builder *b, double keep, ipu_value old, ipu_value fre
 }
 
 /* A mean that began as zero, over what it lacks for that: 1 - keep^step. */
-static ipu_value corrected(ipu_builder *b, const ipu_kernel_call *call, double keep, ipu_value mean,
+static ipu_value corrected(ipu_builder *b, const ipu__kernel_call *call, double keep, ipu_value mean,
                            ipu_value step)
 {
     if (ipu__op_int(call, "uncorrected")) return mean;
@@ -23,7 +23,7 @@ static ipu_value corrected(ipu_builder *b, const ipu_kernel_call *call, double k
     return ipu_div(b, mean, ipu_sub(b, ipu_scalar_like(b, mean, 1), lost));
 }
 
-void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__lamb_direction_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out)
 {
     enum { AT_STEP = 2, AT_MEAN, AT_SQUARE };
@@ -45,14 +45,14 @@ void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, co
 }
 
 /* The norm, or that of all replicas' parts together. */
-static ipu_value size_of(ipu_builder *b, const ipu_kernel_call *call, ipu_value v)
+static ipu_value size_of(ipu_builder *b, const ipu__kernel_call *call, ipu_value v)
 {
     if (!ipu__op_int(call, "parts")) return ipu_reduce_l2(b, v, NULL, 0, false);
     ipu_value square = ipu_reduce_sum_square(b, v, NULL, 0, false);
     return ipu_sqrt(b, ipu__emit1(b, "replica_sum", NULL, 0, IPU__IN(square)));
 }
 
-static void lamb_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void lamb_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_type            type = call->operand[MEAN].type;
     ipu_value           step[3];
@@ -79,11 +79,11 @@ static void lamb_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
     out[2]          = step[2];
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("parameter"),      IPU__INPUT("gradient"),
-                                              IPU__INPUT("rate"),           IPU__INPUT("step"),
-                                              IPU__INPUT("mean"),           IPU__INPUT("square"),
-                                              IPU__OUTPUT("new_parameter"), IPU__OUTPUT("new_mean"),
-                                              IPU__OUTPUT("new_square")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("parameter"),      IPU__INPUT("gradient"),
+                                               IPU__INPUT("rate"),           IPU__INPUT("step"),
+                                               IPU__INPUT("mean"),           IPU__INPUT("square"),
+                                               IPU__OUTPUT("new_parameter"), IPU__OUTPUT("new_mean"),
+                                               IPU__OUTPUT("new_square")};
 
 #define FLOAT(n, v, text)                                                             \
     {                                                                                 \
@@ -112,7 +112,7 @@ static const char *const samples[] = {
     "float[9], float[9], float[]{0.1,0.2}, int32[]{1,9}, float[9], float[9]{0,2}; weight_decay=0.5 l2=1",
     NULL};
 
-const ipu_op_def ipu__op_lamb = {
+const ipu__op_def ipu__op_lamb = {
     .kernel       = {.name       = "lamb",
                      .operands   = operands,
                      .n_operands = IPU__COUNT(operands),

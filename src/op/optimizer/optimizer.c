@@ -108,7 +108,7 @@ static void lamb_one(const ipu__optimizer *o, double *p, double g, double *s)
 /* ---- rules ---- */
 
 typedef struct rule {
-    const ipu_op_def *op;
+    const ipu__op_def *op;
     void (*one)(const ipu__optimizer *o, double *p, double g, double *s);
     size_t loop;              /* where it is in ipu__optimizer_loops */
     int    rate, step, state; /* operands: -1: none; the first state */
@@ -138,7 +138,7 @@ static const rule rules[] = {
 };
 /* clang-format on */
 
-static const rule *rule_of(const ipu_kernel_call *call)
+static const rule *rule_of(const ipu__kernel_call *call)
 {
     const rule *r = rules;
     while (&r->op->kernel != call->def) r++;
@@ -149,11 +149,11 @@ static ipu_type state_type(ipu_type parameter) { return parameter == IPU_DOUBLE 
 
 /* ---- check ---- */
 
-static ipu_status check_scalar(const ipu_kernel_call *call, int i, bool may_be_integer)
+static ipu_status check_scalar(const ipu__kernel_call *call, int i, bool may_be_integer)
 {
-    const ipu_kernel_value *v    = &call->operand[i];
-    const char             *name = call->def->operands[i].name;
-    bool                    ok   = v->type == IPU_FLOAT || v->type == IPU_DOUBLE
+    const ipu__kernel_value *v    = &call->operand[i];
+    const char              *name = call->def->operands[i].name;
+    bool                     ok   = v->type == IPU_FLOAT || v->type == IPU_DOUBLE
            || (may_be_integer && (v->type == IPU_INT32 || v->type == IPU_INT64));
     if (ok && ipu__op_n_elements(&v->shape) == 1) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: \"%s\" must be a scalar, %s, found %s%s", call->def->name, name,
@@ -161,12 +161,12 @@ static ipu_status check_scalar(const ipu_kernel_call *call, int i, bool may_be_i
                      ipu_type_name(v->type), ipu__shape_str(&v->shape));
 }
 
-static ipu_status check_states(const ipu_kernel_call *call, const rule *r, ipu_kernel_value *out)
+static ipu_status check_states(const ipu__kernel_call *call, const rule *r, ipu__kernel_value *out)
 {
     ipu_type type = state_type(call->operand[P].type);
     for (int i = 0; i < r->n_states; i++) {
         int at = r->state + i;
-        out[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        out[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
         if (call->def->operands[at].optional && !ipu__kernel_has(call, at)) continue;
         IPU_TRY(ipu__op_want_type(call, at, type));
         IPU_TRY(ipu__op_want_shape(call, at, &call->operand[P].shape));
@@ -175,7 +175,7 @@ static ipu_status check_states(const ipu_kernel_call *call, const rule *r, ipu_k
     return IPU_OK;
 }
 
-ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+ipu_status ipu__optimizer_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const rule *r = rule_of(call);
     IPU_TRY(ipu__op_want_floating(call, P));
@@ -190,14 +190,14 @@ ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *o
 }
 
 /* A momentum without memory for it would be left out in silence. */
-static ipu_status check_momentum(const ipu_kernel_call *call, int at)
+static ipu_status check_momentum(const ipu__kernel_call *call, int at)
 {
     if (ipu__op_float(call, "momentum") == 0 || ipu__kernel_has(call, at)) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: momentum = %g needs the input \"%s\"", call->def->name,
                      ipu__op_float(call, "momentum"), call->def->operands[at].name);
 }
 
-static ipu_status sgd_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status sgd_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_momentum(call, 4));
     if (ipu__op_int(call, "nesterov")
@@ -208,7 +208,7 @@ static ipu_status sgd_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return ipu__optimizer_infer(call, out);
 }
 
-static ipu_status rmsprop_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status rmsprop_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_momentum(call, 5));
     return ipu__optimizer_infer(call, out);
@@ -216,9 +216,9 @@ static ipu_status rmsprop_infer(const ipu_kernel_call *call, ipu_kernel_value *o
 
 /* ---- running ---- */
 
-static double attribute(const ipu_kernel_call *call, const char *name)
+static double attribute(const ipu__kernel_call *call, const char *name)
 {
-    const ipu_op_def *op = ipu__op_of(call->def);
+    const ipu__op_def *op = ipu__op_of(call->def);
     for (size_t i = 0; i < op->n_attributes; i++)
         if (strcmp(op->attributes[i].name, name) == 0)
             return op->attributes[i].kind == IPU_ATTRIBUTE_INT ? (double)ipu__op_int(call, name)
@@ -226,7 +226,7 @@ static double attribute(const ipu_kernel_call *call, const char *name)
     return 0;
 }
 
-ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call)
+ipu__optimizer ipu__optimizer_get(const ipu__kernel_call *call)
 {
     const rule    *r = rule_of(call);
     ipu__optimizer o = {.momentum     = attribute(call, "momentum"),
@@ -251,7 +251,7 @@ ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call)
 }
 
 /* And what follows from the scalars of a step. */
-static void set_step(const ipu_kernel_call *call, void *const *operand, ipu__optimizer *o)
+static void set_step(const ipu__kernel_call *call, void *const *operand, ipu__optimizer *o)
 {
     const rule *r = rule_of(call);
     if (r->rate >= 0) o->rate = ipu__number_load(call->operand[r->rate].type, operand[r->rate], 0);
@@ -262,7 +262,7 @@ static void set_step(const ipu_kernel_call *call, void *const *operand, ipu__opt
     o->bias2 = o->uncorrected ? 1 : 1 - pow(o->beta2, o->step);
 }
 
-static void optimizer_ref(const ipu_kernel_call *call, void *const *operand)
+static void optimizer_ref(const ipu__kernel_call *call, void *const *operand)
 {
     const rule    *r      = rule_of(call);
     int            out    = r->op->n_in;
@@ -282,13 +282,13 @@ static void optimizer_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static bool fast_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fast_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[P].type != IPU_DOUBLE;
 }
 
-static ipu_status fast_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+static ipu_status fast_prepare(const ipu__kernel_call *call, int n_parts, void **state)
 {
     (void)n_parts;
     ipu__optimizer *o = ipu__alloc(sizeof *o);
@@ -301,8 +301,8 @@ static ipu_status fast_prepare(const ipu_kernel_call *call, int n_parts, void **
 enum { BLOCK = 1024 };
 
 /* What is given a state but does not use it (a momentum of 0) hands it on. */
-static void pass_on(const ipu_kernel_call *call, const rule *r, const ipu__optimizer *o, void *const *operand,
-                    ipu_interval range)
+static void pass_on(const ipu__kernel_call *call, const rule *r, const ipu__optimizer *o,
+                    void *const *operand, ipu_interval range)
 {
     for (int i = 0; i < r->n_states; i++) {
         const float *from = operand[r->state + i];
@@ -331,7 +331,7 @@ static void claim_block(const ipu__optimizer_block *x, int64_t ahead, int64_t n)
         if (x->new_s[i]) claim(x->new_s[i] + ahead, n);
 }
 
-static ipu_status fast_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status fast_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)scratch;
@@ -365,12 +365,13 @@ static ipu_status fast_run(const ipu_kernel_call *call, void *state, void *const
     return IPU_OK;
 }
 
-static double optimizer_work(const ipu_kernel_call *call)
+static double optimizer_work(const ipu__kernel_call *call)
 {
     return rule_of(call)->work * (double)ipu__op_n_elements(&call->operand[P].shape);
 }
 
-static ipu_status optimizer_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status optimizer_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                 ipu__kernel_plan *out)
 {
     const rule  *r    = rule_of(call);
     ipu__op_loop loop = {26, 2, r->cycles};
@@ -424,28 +425,28 @@ static const ipu__cpu_impl implementations[] = {
         .samples = op##_samples                                                                    \
     }
 
-static const ipu_kernel_operand sgd_operands[]   = {IPU__INPUT("parameter"),
-                                                    IPU__INPUT("gradient"),
-                                                    IPU__INPUT("rate"),
-                                                    IPU__OPTIONAL("step"),
-                                                    IPU__OPTIONAL("momentum"),
-                                                    IPU__OUTPUT_OVER("new_parameter", 0),
-                                                    IPU__OUTPUT_OVER("new_momentum", 4)};
-static const ipu_op_attribute   sgd_attributes[] = {IPU__SGD_ATTRIBUTES};
-static const char *const        sgd_samples[]    = {
-              "float[3,5], float[3,5], float[]{0.1,1}",
-              "float[7], float[7], float[]{0.1,1}; weight_decay=0.1",
-              "float[3,5], float[3,5], float[]{0.1,1}, none, float[3,5]; momentum=0.9",
-              "float[20], float[20], float[]{0.1,1}, float[]{2,3}, float[20]; momentum=0.9 dampening=0.5",
-              "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 dampening=0.5",
-              "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 nesterov=1",
-              "half[1100], half[1100], float[]{0.1,1}, none, float[1100]; momentum=0.9 nesterov=1 weight_decay=0.01",
-              "bfloat16[33], float[33], float[]{0.1,1}, none, float[33]; momentum=0",
-              "float[20], float[20], float[]{0.1,1}, none, float[20]; momentum=0.9 weight_decay=0.5 decoupled=1",
-              "half[99], half[99], float[]{0.1,1}; weight_decay=0.5 decoupled=1",
-              "float[300,100], float[300,100], float[]{0.1,1}, none, float[300,100]; momentum=0.9",
-              NULL};
-const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradient descent with momentum");
+static const ipu__kernel_operand sgd_operands[]   = {IPU__INPUT("parameter"),
+                                                     IPU__INPUT("gradient"),
+                                                     IPU__INPUT("rate"),
+                                                     IPU__OPTIONAL("step"),
+                                                     IPU__OPTIONAL("momentum"),
+                                                     IPU__OUTPUT_OVER("new_parameter", 0),
+                                                     IPU__OUTPUT_OVER("new_momentum", 4)};
+static const ipu_op_attribute    sgd_attributes[] = {IPU__SGD_ATTRIBUTES};
+static const char *const         sgd_samples[]    = {
+               "float[3,5], float[3,5], float[]{0.1,1}",
+               "float[7], float[7], float[]{0.1,1}; weight_decay=0.1",
+               "float[3,5], float[3,5], float[]{0.1,1}, none, float[3,5]; momentum=0.9",
+               "float[20], float[20], float[]{0.1,1}, float[]{2,3}, float[20]; momentum=0.9 dampening=0.5",
+               "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 dampening=0.5",
+               "float[20], float[20], float[]{0.1,1}, int32[]{1,1}, float[20]; momentum=0.9 nesterov=1",
+               "half[1100], half[1100], float[]{0.1,1}, none, float[1100]; momentum=0.9 nesterov=1 weight_decay=0.01",
+               "bfloat16[33], float[33], float[]{0.1,1}, none, float[33]; momentum=0",
+               "float[20], float[20], float[]{0.1,1}, none, float[20]; momentum=0.9 weight_decay=0.5 decoupled=1",
+               "half[99], half[99], float[]{0.1,1}; weight_decay=0.5 decoupled=1",
+               "float[300,100], float[300,100], float[]{0.1,1}, none, float[300,100]; momentum=0.9",
+               NULL};
+const ipu__op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradient descent with momentum");
 
 #define ADAM_OPERANDS                                                                        \
     IPU__INPUT("parameter"), IPU__INPUT("gradient"), IPU__INPUT("rate"), IPU__INPUT("step"), \
@@ -459,52 +460,52 @@ const ipu_op_def ipu__op_sgd = RECORD(sgd, 5, sgd_infer, NULL, "a step of gradie
         "half[1100], half[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; epsilon=0.1",    \
         "float[200,100], float[200,100], float[]{0.1,1}, float[]{1,9}, float[200,100], float[200,100]{0,2}"
 
-static const ipu_kernel_operand adam_operands[]   = {ADAM_OPERANDS};
-static const ipu_op_attribute   adam_attributes[] = {BETAS(1e-8), DECAY, UNCORRECTED};
-static const char *const        adam_samples[]    = {ADAM_SAMPLES, NULL};
-const ipu_op_def ipu__op_adam = RECORD(adam, 7, ipu__optimizer_infer, NULL, "a step of Adam, or of AMSGrad");
+static const ipu__kernel_operand adam_operands[]   = {ADAM_OPERANDS};
+static const ipu_op_attribute    adam_attributes[] = {BETAS(1e-8), DECAY, UNCORRECTED};
+static const char *const         adam_samples[]    = {ADAM_SAMPLES, NULL};
+const ipu__op_def ipu__op_adam = RECORD(adam, 7, ipu__optimizer_infer, NULL, "a step of Adam, or of AMSGrad");
 
-static const ipu_kernel_operand adamw_operands[]   = {ADAM_OPERANDS};
-static const ipu_op_attribute   adamw_attributes[] = {BETAS(1e-8), PURE_DECAY, UNCORRECTED};
-static const char *const        adamw_samples[]    = {ADAM_SAMPLES, NULL};
-const ipu_op_def                ipu__op_adamw      = RECORD(adamw, 7, ipu__optimizer_infer, NULL,
-                                                            "a step of Adam, decaying past the gradient");
+static const ipu__kernel_operand adamw_operands[]   = {ADAM_OPERANDS};
+static const ipu_op_attribute    adamw_attributes[] = {BETAS(1e-8), PURE_DECAY, UNCORRECTED};
+static const char *const         adamw_samples[]    = {ADAM_SAMPLES, NULL};
+const ipu__op_def                ipu__op_adamw      = RECORD(adamw, 7, ipu__optimizer_infer, NULL,
+                                                             "a step of Adam, decaying past the gradient");
 
-static const ipu_kernel_operand adamax_operands[]   = {IPU__INPUT("parameter"),
-                                                       IPU__INPUT("gradient"),
-                                                       IPU__INPUT("rate"),
-                                                       IPU__INPUT("step"),
-                                                       IPU__INPUT("mean"),
-                                                       IPU__INPUT("largest"),
-                                                       IPU__OUTPUT_OVER("new_parameter", 0),
-                                                       IPU__OUTPUT_OVER("new_mean", 4),
-                                                       IPU__OUTPUT_OVER("new_largest", 5)};
-static const ipu_op_attribute   adamax_attributes[] = {BETAS(1e-8), EITHER_DECAY};
-static const char *const        adamax_samples[]    = {
-              "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
-              "float[40], float[40], float[]{0.1,1}, float[]{1,9}, float[40], float[40]{0,2}; weight_decay=0.5 decoupled=1",
-              "half[1100], float[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; beta1=0.5", NULL};
-const ipu_op_def ipu__op_adamax = RECORD(adamax, 6, ipu__optimizer_infer, NULL,
-                                         "a step of Adam by the infinity norm");
-
-static const ipu_kernel_operand rmsprop_operands[]   = {IPU__INPUT("parameter"),
+static const ipu__kernel_operand adamax_operands[]   = {IPU__INPUT("parameter"),
                                                         IPU__INPUT("gradient"),
                                                         IPU__INPUT("rate"),
-                                                        IPU__INPUT("square"),
-                                                        IPU__OPTIONAL("mean"),
-                                                        IPU__OPTIONAL("momentum"),
+                                                        IPU__INPUT("step"),
+                                                        IPU__INPUT("mean"),
+                                                        IPU__INPUT("largest"),
                                                         IPU__OUTPUT_OVER("new_parameter", 0),
-                                                        IPU__OUTPUT_OVER("new_square", 3),
                                                         IPU__OUTPUT_OVER("new_mean", 4),
-                                                        IPU__OUTPUT_OVER("new_momentum", 5)};
-static const ipu_op_attribute   rmsprop_attributes[] = {
-      FLOAT("alpha", 0.99, "what the means keep of themselves"),
-      FLOAT("epsilon", 1e-8, "added to what is divided by"),
-      FLOAT("momentum", 0, "what the momentum keeps of itself"),
-      EITHER_DECAY,
-      {.name    = "tensorflow",
-       .kind    = IPU_ATTRIBUTE_INT,
-       .meaning = "1: epsilon is under the root, the rate enters the momentum"},
+                                                        IPU__OUTPUT_OVER("new_largest", 5)};
+static const ipu_op_attribute    adamax_attributes[] = {BETAS(1e-8), EITHER_DECAY};
+static const char *const         adamax_samples[]    = {
+               "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
+               "float[40], float[40], float[]{0.1,1}, float[]{1,9}, float[40], float[40]{0,2}; weight_decay=0.5 decoupled=1",
+               "half[1100], float[1100], float[]{0.1,1}, float[]{1,9}, float[1100], float[1100]{0,2}; beta1=0.5", NULL};
+const ipu__op_def ipu__op_adamax = RECORD(adamax, 6, ipu__optimizer_infer, NULL,
+                                          "a step of Adam by the infinity norm");
+
+static const ipu__kernel_operand rmsprop_operands[]   = {IPU__INPUT("parameter"),
+                                                         IPU__INPUT("gradient"),
+                                                         IPU__INPUT("rate"),
+                                                         IPU__INPUT("square"),
+                                                         IPU__OPTIONAL("mean"),
+                                                         IPU__OPTIONAL("momentum"),
+                                                         IPU__OUTPUT_OVER("new_parameter", 0),
+                                                         IPU__OUTPUT_OVER("new_square", 3),
+                                                         IPU__OUTPUT_OVER("new_mean", 4),
+                                                         IPU__OUTPUT_OVER("new_momentum", 5)};
+static const ipu_op_attribute    rmsprop_attributes[] = {
+       FLOAT("alpha", 0.99, "what the means keep of themselves"),
+       FLOAT("epsilon", 1e-8, "added to what is divided by"),
+       FLOAT("momentum", 0, "what the momentum keeps of itself"),
+       EITHER_DECAY,
+       {.name    = "tensorflow",
+        .kind    = IPU_ATTRIBUTE_INT,
+        .meaning = "1: epsilon is under the root, the rate enters the momentum"},
 };
 /* Squares over the squares of means: what is under the root stays positive. */
 static const char *const rmsprop_samples[] = {
@@ -517,39 +518,39 @@ static const char *const rmsprop_samples[] = {
     "float[40], float[40], float[]{0.1,1}, float[40]{1,2}; tensorflow=1 epsilon=0.1",
     "half[99], half[99], float[]{0.1,1}, float[99]{1,2}, float[99]{-0.5,0.5}, float[99]; tensorflow=1 momentum=0.5",
     NULL};
-const ipu_op_def ipu__op_rmsprop = RECORD(rmsprop, 6, rmsprop_infer, NULL,
-                                          "a step of RMSprop, centered if a mean is given");
+const ipu__op_def ipu__op_rmsprop = RECORD(rmsprop, 6, rmsprop_infer, NULL,
+                                           "a step of RMSprop, centered if a mean is given");
 
-static const ipu_kernel_operand adagrad_operands[]   = {IPU__INPUT("parameter"),
-                                                        IPU__INPUT("gradient"),
-                                                        IPU__INPUT("rate"),
-                                                        IPU__INPUT("step"),
-                                                        IPU__INPUT("sum"),
-                                                        IPU__OUTPUT_OVER("new_parameter", 0),
-                                                        IPU__OUTPUT_OVER("new_sum", 4)};
-static const ipu_op_attribute   adagrad_attributes[] = {
-      FLOAT("rate_decay", 0, "the rate is divided by 1 + (step - 1) times this"),
-      EITHER_DECAY,
-      FLOAT("epsilon", 1e-10, "added to what is divided by"),
+static const ipu__kernel_operand adagrad_operands[]   = {IPU__INPUT("parameter"),
+                                                         IPU__INPUT("gradient"),
+                                                         IPU__INPUT("rate"),
+                                                         IPU__INPUT("step"),
+                                                         IPU__INPUT("sum"),
+                                                         IPU__OUTPUT_OVER("new_parameter", 0),
+                                                         IPU__OUTPUT_OVER("new_sum", 4)};
+static const ipu_op_attribute    adagrad_attributes[] = {
+       FLOAT("rate_decay", 0, "the rate is divided by 1 + (step - 1) times this"),
+       EITHER_DECAY,
+       FLOAT("epsilon", 1e-10, "added to what is divided by"),
 };
 static const char *const adagrad_samples[] = {
     "float[3,5], float[3,5], float[]{0.1,1}, float[]{1,9}, float[3,5]{0,2}; rate_decay=0.1 weight_decay=0.1",
     "float[40], float[40], float[]{0.1,1}, int32[]{1,9}, float[40]{0,2}; weight_decay=0.5 decoupled=1",
     "half[1100], half[1100], float[]{0.1,1}, int32[]{1,9}, float[1100]{0,2}", NULL};
-const ipu_op_def ipu__op_adagrad = RECORD(adagrad, 5, ipu__optimizer_infer, NULL, "a step of Adagrad");
+const ipu__op_def ipu__op_adagrad = RECORD(adagrad, 5, ipu__optimizer_infer, NULL, "a step of Adagrad");
 
-static const ipu_kernel_operand adadelta_operands[]   = {IPU__INPUT("parameter"),
-                                                         IPU__INPUT("gradient"),
-                                                         IPU__INPUT("rate"),
-                                                         IPU__INPUT("square"),
-                                                         IPU__INPUT("delta"),
-                                                         IPU__OUTPUT_OVER("new_parameter", 0),
-                                                         IPU__OUTPUT_OVER("new_square", 3),
-                                                         IPU__OUTPUT_OVER("new_delta", 4)};
-static const ipu_op_attribute   adadelta_attributes[] = {
-      FLOAT("rho", 0.9, "what the means keep of themselves"),
-      FLOAT("epsilon", 1e-6, "added under the roots"),
-      EITHER_DECAY,
+static const ipu__kernel_operand adadelta_operands[]   = {IPU__INPUT("parameter"),
+                                                          IPU__INPUT("gradient"),
+                                                          IPU__INPUT("rate"),
+                                                          IPU__INPUT("square"),
+                                                          IPU__INPUT("delta"),
+                                                          IPU__OUTPUT_OVER("new_parameter", 0),
+                                                          IPU__OUTPUT_OVER("new_square", 3),
+                                                          IPU__OUTPUT_OVER("new_delta", 4)};
+static const ipu_op_attribute    adadelta_attributes[] = {
+       FLOAT("rho", 0.9, "what the means keep of themselves"),
+       FLOAT("epsilon", 1e-6, "added under the roots"),
+       EITHER_DECAY,
 };
 static const char *const adadelta_samples[] = {
     "float[3,5], float[3,5], float[]{0.1,1}, float[3,5]{0,2}, float[3,5]{0,2}; weight_decay=0.1",
@@ -558,23 +559,23 @@ static const char *const adadelta_samples[] = {
     "bfloat16[33], float[33], float[]{0.1,1}, float[33]{0,2}, float[33]{0,2}",
     "float[200,100], float[200,100], float[]{0.1,1}, float[200,100]{0,2}, float[200,100]{0,2}",
     NULL};
-const ipu_op_def ipu__op_adadelta = RECORD(adadelta, 5, ipu__optimizer_infer, NULL, "a step of Adadelta");
+const ipu__op_def ipu__op_adadelta = RECORD(adadelta, 5, ipu__optimizer_infer, NULL, "a step of Adadelta");
 
-static const ipu_kernel_operand lamb_direction_operands[]   = {IPU__INPUT("parameter"),
-                                                               IPU__INPUT("gradient"),
-                                                               IPU__INPUT("step"),
-                                                               IPU__INPUT("mean"),
-                                                               IPU__INPUT("square"),
-                                                               IPU__OUTPUT("direction"),
-                                                               IPU__OUTPUT_OVER("new_mean", 3),
-                                                               IPU__OUTPUT_OVER("new_square", 4)};
-static const ipu_op_attribute   lamb_direction_attributes[] = {
-      BETAS(1e-6), FLOAT("weight_decay", 0, "times the parameter, added to the direction"), UNCORRECTED, L2};
+static const ipu__kernel_operand lamb_direction_operands[]   = {IPU__INPUT("parameter"),
+                                                                IPU__INPUT("gradient"),
+                                                                IPU__INPUT("step"),
+                                                                IPU__INPUT("mean"),
+                                                                IPU__INPUT("square"),
+                                                                IPU__OUTPUT("direction"),
+                                                                IPU__OUTPUT_OVER("new_mean", 3),
+                                                                IPU__OUTPUT_OVER("new_square", 4)};
+static const ipu_op_attribute    lamb_direction_attributes[] = {
+       BETAS(1e-6), FLOAT("weight_decay", 0, "times the parameter, added to the direction"), UNCORRECTED, L2};
 static const char *const lamb_direction_samples[] = {
     "float[3,5], float[3,5], float[]{1,9}, float[3,5], float[3,5]{0,2}; weight_decay=0.1",
     "half[1100], half[1100], int32[]{1,9}, float[1100], float[1100]{0,2}",
     "float[9], float[9], int32[]{1,9}, float[9], float[9]{0,2}; uncorrected=1",
     "float[40], float[40], int32[]{1,9}, float[40], float[40]{0,2}; weight_decay=0.5 l2=1", NULL};
-const ipu_op_def ipu__op_lamb_direction = RECORD(lamb_direction, 5, ipu__optimizer_infer,
-                                                 ipu__lamb_direction_compose,
-                                                 "where LAMB goes, before it is scaled");
+const ipu__op_def ipu__op_lamb_direction = RECORD(lamb_direction, 5, ipu__optimizer_infer,
+                                                  ipu__lamb_direction_compose,
+                                                  "where LAMB goes, before it is scaled");

@@ -42,10 +42,10 @@ IPU__SIMD_DECLARE(extern const ipu__optimizer_loops, ipu__optimizer_loops)
 
 /* ---- optimizer.c ---- */
 
-ipu_status ipu__optimizer_infer(const ipu_kernel_call *call, ipu_kernel_value *out);
+ipu_status ipu__optimizer_infer(const ipu__kernel_call *call, ipu__kernel_value *out);
 
 /* Attributes of the call. */
-ipu__optimizer ipu__optimizer_get(const ipu_kernel_call *call);
+ipu__optimizer ipu__optimizer_get(const ipu__kernel_call *call);
 
 /* sgd for one element: *p and s[0] are old values and become the new ones. */
 void ipu__sgd_one(const ipu__optimizer *o, double *p, double g, double *s);
@@ -76,7 +76,7 @@ ipu_optimized ipu__lamb_step_of_part(ipu_builder *b, ipu_value parameter, ipu_va
 
 /* ---- lamb.c ---- */
 
-void ipu__lamb_direction_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__lamb_direction_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                  ipu_value *out);
 
 #endif

@@ -217,7 +217,7 @@ static void steps_are_those_of_torch(void **unused)
 /* Half and bfloat16 parameters have float states. */
 static void check_types(const char *op, ipu_type parameter, ipu_type gradient, int64_t n)
 {
-    const ipu_op_def   *def         = ipu__op_find(op);
+    const ipu__op_def  *def         = ipu__op_find(op);
     call_input          in[7]       = {{parameter, {1, {n}}, NULL}, {gradient, {1, {n}}, NULL}};
     static const double one_tenth[] = {0.1}, third[] = {3};
     double             *positive = malloc((size_t)(n + 1) * sizeof *positive),
@@ -281,13 +281,13 @@ static void nothing_is_a_parameter_too(void **unused)
 
 /* ---- what is refused ---- */
 
-static void refused(const char *op, const ipu_attribute *attributes, size_t n, const ipu_kernel_value *in,
+static void refused(const char *op, const ipu_attribute *attributes, size_t n, const ipu__kernel_value *in,
                     const char *message)
 {
-    const ipu_op_def *def  = ipu__op_find(op);
-    ipu_kernel_call   call = {
+    const ipu__op_def *def  = ipu__op_find(op);
+    ipu__kernel_call   call = {
           .def = &def->kernel, .attributes = attributes, .n_attributes = n, .n_operands = def->n_in};
-    ipu_kernel_value out[4];
+    ipu__kernel_value out[4];
     for (int i = 0; i < def->n_in; i++) call.operand[i] = in[i];
     assert_int_equal(def->infer(&call, out), IPU_INVALID);
     if (!strstr(ipu_message(), message)) fail_msg("\"%s\" does not say \"%s\"", ipu_message(), message);
@@ -296,21 +296,21 @@ static void refused(const char *op, const ipu_attribute *attributes, size_t n, c
 static void errors_say_what_was_expected(void **unused)
 {
     (void)unused;
-    ipu_kernel_value p = {IPU_HALF, IPU_SHAPE(4)}, scalar = {IPU_FLOAT, IPU_SCALAR},
-                     s    = {IPU_FLOAT, IPU_SHAPE(4)};
-    ipu_kernel_value none = {IPU_FLOAT, IPU_SHAPE(0)}, more = {IPU_FLOAT, IPU_SHAPE(5)},
-                     whole = {IPU_INT32, IPU_SHAPE(4)};
+    ipu__kernel_value p = {IPU_HALF, IPU_SHAPE(4)}, scalar = {IPU_FLOAT, IPU_SCALAR},
+                      s    = {IPU_FLOAT, IPU_SHAPE(4)};
+    ipu__kernel_value none = {IPU_FLOAT, IPU_SHAPE(0)}, more = {IPU_FLOAT, IPU_SHAPE(5)},
+                      whole = {IPU_INT32, IPU_SHAPE(4)};
     ipu_attribute momentum = REAL("momentum", 0.9), nesterov = WHOLE("nesterov", 1);
-    refused("sgd", &momentum, 1, (ipu_kernel_value[]){p, p, scalar, none, none},
+    refused("sgd", &momentum, 1, (ipu__kernel_value[]){p, p, scalar, none, none},
             "needs the input \"momentum\"");
-    refused("sgd", &nesterov, 1, (ipu_kernel_value[]){p, p, scalar, none, none}, "nesterov needs");
-    refused("sgd", NULL, 0, (ipu_kernel_value[]){p, p, p, none, none}, "\"rate\" must be a scalar");
-    refused("sgd", NULL, 0, (ipu_kernel_value[]){p, more, scalar, none, none}, "\"gradient\"");
-    refused("sgd", NULL, 0, (ipu_kernel_value[]){p, p, scalar, none, p}, "must be float, found half");
-    refused("sgd", NULL, 0, (ipu_kernel_value[]){whole, whole, scalar, none, none}, "found int32[4]");
-    refused("adam", NULL, 0, (ipu_kernel_value[]){p, p, scalar, whole, s, s, none},
+    refused("sgd", &nesterov, 1, (ipu__kernel_value[]){p, p, scalar, none, none}, "nesterov needs");
+    refused("sgd", NULL, 0, (ipu__kernel_value[]){p, p, p, none, none}, "\"rate\" must be a scalar");
+    refused("sgd", NULL, 0, (ipu__kernel_value[]){p, more, scalar, none, none}, "\"gradient\"");
+    refused("sgd", NULL, 0, (ipu__kernel_value[]){p, p, scalar, none, p}, "must be float, found half");
+    refused("sgd", NULL, 0, (ipu__kernel_value[]){whole, whole, scalar, none, none}, "found int32[4]");
+    refused("adam", NULL, 0, (ipu__kernel_value[]){p, p, scalar, whole, s, s, none},
             "\"step\" must be a scalar");
-    refused("adam", NULL, 0, (ipu_kernel_value[]){p, p, scalar, scalar, s, more, none}, "\"square\"");
+    refused("adam", NULL, 0, (ipu__kernel_value[]){p, p, scalar, scalar, s, more, none}, "\"square\"");
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 
 enum { X, MOST_DIMS = 3 };
 
-static ipu_status sized_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status sized_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     size_t         n;
     const int64_t *size = ipu__op_ints(call, "size", &n);
@@ -49,7 +49,7 @@ static ipu_value bound(ipu_builder *b, int64_t size, int64_t n, bool is_end, ipu
 
 /* ---- averages ---- */
 
-static ipu_status average_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status average_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     return sized_infer(call, out);
@@ -82,7 +82,7 @@ static ipu_value mean_along(ipu_builder *b, ipu_value x, int axis, int64_t n)
     return ipu_reshape(b, ipu_matmul(b, weights, ipu_reshape(b, x, flat)), shape);
 }
 
-static void adaptive_average_pool_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void adaptive_average_pool_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                           ipu_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape, *y = &call->operand[1].shape;
@@ -103,7 +103,7 @@ static void adaptive_average_pool_compose(ipu_builder *b, const ipu_kernel_call 
 
 /* ---- maxima ---- */
 
-static ipu_status max_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status max_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t plane = 1;
     IPU_TRY(sized_infer(call, &out[0]));
@@ -111,7 +111,7 @@ static ipu_status max_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     if (plane > INT32_MAX)
         return ipu__fail(IPU_INVALID, "adaptive_max_pool: planes of \"x\" %s have over %d elements",
                          ipu__shape_str(&call->operand[X].shape), INT32_MAX);
-    out[1] = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    out[1] = (ipu__kernel_value){IPU_INT32, out[0].shape};
     return IPU_OK;
 }
 
@@ -155,7 +155,7 @@ static ipu_value places_of(ipu_builder *b, const ipu_shape *x, const ipu_shape *
 }
 
 /* Which of its places each window takes is no matter of gradients; the elements there are. */
-static void by_places(ipu_builder *b, const ipu_kernel_call *call, ipu_value x, ipu_value *out)
+static void by_places(ipu_builder *b, const ipu__kernel_call *call, ipu_value x, ipu_value *out)
 {
     const ipu_shape *from = &call->operand[X].shape, *to = &call->operand[1].shape;
     int64_t          windows, taps;
@@ -171,7 +171,7 @@ static void by_places(ipu_builder *b, const ipu_kernel_call *call, ipu_value x, 
     out[0]           = ipu_pool_gather(b, x, out[1]);
 }
 
-static void adaptive_max_pool_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void adaptive_max_pool_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                       ipu_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape, *y = &call->operand[1].shape;
@@ -188,33 +188,33 @@ static void adaptive_max_pool_compose(ipu_builder *b, const ipu_kernel_call *cal
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand average_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand max_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y"), IPU__OUTPUT("indices")};
-static const ipu_op_attribute   attributes[]   = {{.name     = "size",
-                                                   .kind     = IPU_ATTRIBUTE_INTS,
-                                                   .required = true,
-                                                   .meaning  = "windows along each dimension of a plane"}};
-static const char *const        samples[]      = {"float[2,3,7]; size=[3]",
-                                                  "float[1,2,5,6]; size=[2,4]",
-                                                  "float[1,2,6,6]; size=[3,2]",
-                                                  "float[2,1,5,3,4]; size=[2,3,3]",
-                                                  "float[2,3,4,5]; size=[1,1]",
-                                                  "float[2,0,4,5]; size=[3,3]",
-                                                  NULL};
+static const ipu__kernel_operand average_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand max_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y"), IPU__OUTPUT("indices")};
+static const ipu_op_attribute    attributes[]   = {{.name     = "size",
+                                                    .kind     = IPU_ATTRIBUTE_INTS,
+                                                    .required = true,
+                                                    .meaning  = "windows along each dimension of a plane"}};
+static const char *const         samples[]      = {"float[2,3,7]; size=[3]",
+                                                   "float[1,2,5,6]; size=[2,4]",
+                                                   "float[1,2,6,6]; size=[3,2]",
+                                                   "float[2,1,5,3,4]; size=[2,3,3]",
+                                                   "float[2,3,4,5]; size=[1,1]",
+                                                   "float[2,0,4,5]; size=[3,3]",
+                                                   NULL};
 
-#define RECORD(op, which, text)                                                                        \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                               \
-                                                      .operands   = which##_operands,                  \
-                                                      .n_operands = (int)IPU__COUNT(which##_operands), \
-                                                      .check      = ipu__op_check},                         \
-                                     .n_in         = 1,                                                \
-                                     .family       = "pool",                                           \
-                                     .summary      = (text),                                           \
-                                     .attributes   = attributes,                                       \
-                                     .n_attributes = IPU__COUNT(attributes),                           \
-                                     .infer        = which##_infer,                                    \
-                                     .compose      = op##_compose,                                     \
-                                     .samples      = samples}
+#define RECORD(op, which, text)                                                                         \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                               \
+                                                       .operands   = which##_operands,                  \
+                                                       .n_operands = (int)IPU__COUNT(which##_operands), \
+                                                       .check      = ipu__op_check},                         \
+                                      .n_in         = 1,                                                \
+                                      .family       = "pool",                                           \
+                                      .summary      = (text),                                           \
+                                      .attributes   = attributes,                                       \
+                                      .n_attributes = IPU__COUNT(attributes),                           \
+                                      .infer        = which##_infer,                                    \
+                                      .compose      = op##_compose,                                     \
+                                      .samples      = samples}
 RECORD(adaptive_average_pool, average, "the mean of each of so many windows");
 RECORD(adaptive_max_pool, max, "the largest of each of so many windows, and where it is");
 

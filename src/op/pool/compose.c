@@ -21,14 +21,14 @@ typedef struct average {
     double        window; /* elements */
 } average;
 
-static int64_t listed(const ipu_kernel_call *call, const char *name, size_t i, int64_t otherwise)
+static int64_t listed(const ipu__kernel_call *call, const char *name, size_t i, int64_t otherwise)
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
     return i < n ? list[i] : otherwise;
 }
 
-static void find_average(const ipu_kernel_call *call, const ipu_shape *y, average *a)
+static void find_average(const ipu__kernel_call *call, const ipu_shape *y, average *a)
 {
     const ipu_shape *x = &call->operand[X].shape;
     size_t           n = (size_t)x->rank - 2;
@@ -48,20 +48,20 @@ static void find_average(const ipu_kernel_call *call, const ipu_shape *y, averag
     a->attributes[3] = IPU_INT_ATTRIBUTE("count_include_pad", 1);
 }
 
-static ipu_status check_p(const ipu_kernel_call *call)
+static ipu_status check_p(const ipu__kernel_call *call)
 {
     double p = ipu__op_float(call, "p");
     if (p > 0 && isfinite(p)) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: p = %g: expected more than 0", call->def->name, p);
 }
 
-static ipu_status lp_pool_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status lp_pool_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    ipu_attribute   list[8];
-    ipu_kernel_call windows = *call;
-    windows.def             = &ipu__op_average_pool.kernel;
-    windows.attributes      = list;
-    windows.n_attributes    = 0;
+    ipu_attribute    list[8];
+    ipu__kernel_call windows = *call;
+    windows.def              = &ipu__op_average_pool.kernel;
+    windows.attributes       = list;
+    windows.n_attributes     = 0;
     IPU_TRY(check_p(call));
     for (size_t i = 0; i < call->n_attributes && windows.n_attributes < IPU__COUNT(list); i++)
         if (strcmp(call->attributes[i].name, "p") != 0) list[windows.n_attributes++] = call->attributes[i];
@@ -96,7 +96,7 @@ static ipu_value root(ipu_builder *b, ipu_value sum, double p)
     return ipu_where(b, is_zero, zero, safe);
 }
 
-static void lp_pool_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void lp_pool_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     average a;
     double  p = ipu__op_float(call, "p");
@@ -109,7 +109,7 @@ static void lp_pool_compose(ipu_builder *b, const ipu_kernel_call *call, const i
 
 /* ---- global_lp_pool ---- */
 
-static ipu_status global_lp_pool_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status global_lp_pool_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 3, IPU_MAX_RANK));
@@ -119,7 +119,7 @@ static ipu_status global_lp_pool_infer(const ipu_kernel_call *call, ipu_kernel_v
     return IPU_OK;
 }
 
-static void global_lp_pool_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void global_lp_pool_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                    ipu_value *out)
 {
     static const int axes[] = {2, 3, 4, 5, 6, 7};
@@ -131,7 +131,7 @@ static void global_lp_pool_compose(ipu_builder *b, const ipu_kernel_call *call, 
 
 /* ---- max_unpool ---- */
 
-static ipu_status max_unpool_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status max_unpool_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     size_t         n;
     const int64_t *size = ipu__op_ints(call, "size", &n);
@@ -152,7 +152,7 @@ static ipu_status max_unpool_infer(const ipu_kernel_call *call, ipu_kernel_value
 }
 
 /* Rows are planes, or one is all: zeros, with elements set where indices say. */
-static void max_unpool_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void max_unpool_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape, *y = &call->operand[2].shape;
@@ -167,9 +167,9 @@ static void max_unpool_compose(ipu_builder *b, const ipu_kernel_call *call, cons
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand unpool_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
-                                                     IPU__OUTPUT("y")};
+static const ipu__kernel_operand operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand unpool_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
+                                                      IPU__OUTPUT("y")};
 
 #define P_ATTRIBUTE                                                                        \
     {                                                                                      \
@@ -211,7 +211,7 @@ static const char *const max_unpool_samples[]     = {"float[1,1,3], int32[1,1,3]
                                                      "float[0,3,2], int32[0,3,2]; size=[6]", NULL};
 
 #define RECORD(op, list, ins, text)                                                                       \
-    const ipu_op_def ipu__op_##op = {                                                                     \
+    const ipu__op_def ipu__op_##op = {                                                                    \
         .kernel       = {.name = #op, .operands = list, .n_operands = (ins) + 1, .check = ipu__op_check}, \
         .n_in         = (ins),                                                                            \
         .family       = "pool",                                                                           \

@@ -14,13 +14,13 @@
 
 enum { FROM, AT, TO }; /* of gather and scatter */
 
-ipu_kernel_layouts ipu__pool_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__pool_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts, (void)operand;
-    unsigned bits = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    unsigned bits = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
     (void)call;
-    bits |= IPU_LAYOUT_BIT(IPU_LAYOUT_LANES) | IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
-    return (ipu_kernel_layouts){bits, bits, true};
+    bits |= IPU__LAYOUT_BIT(IPU__LAYOUT_LANES) | IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
+    return (ipu__kernel_layouts){bits, bits, true};
 }
 
 /* ---- planes as floats: in place, or converted into scratch, that of the first operand before that of the result ---- */
@@ -117,7 +117,7 @@ static int64_t plane_of(const ipu_shape *shape)
     return n;
 }
 
-ipu_status ipu__pool_scatter_prepare(const ipu_kernel_call *call, int n_parts, void **state)
+ipu_status ipu__pool_scatter_prepare(const ipu__kernel_call *call, int n_parts, void **state)
 {
     const ipu_shape *small = &call->operand[FROM].shape, *large = &call->operand[TO].shape;
     scatter         *s = ipu__alloc_zeroed(sizeof *s);
@@ -155,7 +155,7 @@ static bool is_inside(const ipu__pooling *p, int64_t window, int64_t at)
 }
 
 /* Of one plane of vectors: what the loop has left out, or all. */
-static ipu_status add_misses(const ipu_kernel_call *call, const scatter *s, const float *dy,
+static ipu_status add_misses(const ipu__kernel_call *call, const scatter *s, const float *dy,
                              const int32_t *at, float *dx)
 {
     const ipu__pooling *p = &s->p;
@@ -174,7 +174,7 @@ static const int32_t *indices_of(const ipu__pooling *p, void *const *operand, in
 }
 
 /* Of 16-bit types: planes are done whole, so that sums are rounded once. */
-static ipu_status scatter_planes(const ipu_kernel_call *call, const scatter *s, void *const *operand,
+static ipu_status scatter_planes(const ipu__kernel_call *call, const scatter *s, void *const *operand,
                                  float *scratch, int part, int n_parts)
 {
     const ipu__pooling         *p     = &s->p;
@@ -196,7 +196,7 @@ static ipu_status scatter_planes(const ipu_kernel_call *call, const scatter *s, 
     return IPU_OK;
 }
 
-static ipu_status add_all_misses(const ipu_kernel_call *call, const scatter *s, void *const *operand)
+static ipu_status add_all_misses(const ipu__kernel_call *call, const scatter *s, void *const *operand)
 {
     const ipu__pooling *p = &s->p;
     for (int64_t i = 0; i < p->planes; i++)
@@ -205,7 +205,7 @@ static ipu_status add_all_misses(const ipu_kernel_call *call, const scatter *s, 
     return IPU_OK;
 }
 
-ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, void *const *operand,
+ipu_status ipu__pool_lanes_scatter(const ipu__kernel_call *call, void *state, void *const *operand,
                                    float *scratch, int part, int n_parts)
 {
     scatter                    *s      = state;
@@ -230,8 +230,8 @@ ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, voi
     return add_all_misses(call, s, operand);
 }
 
-ipu_status ipu__pool_lanes_gather(const ipu_kernel_call *call, void *const *operand, float *scratch, int part,
-                                  int n_parts)
+ipu_status ipu__pool_lanes_gather(const ipu__kernel_call *call, void *const *operand, float *scratch,
+                                  int part, int n_parts)
 {
     ipu_type     type = call->operand[FROM].type;
     int64_t      from = plane_of(&call->operand[FROM].shape), n = plane_of(&call->operand[AT].shape);

@@ -16,14 +16,14 @@
 /* ---- geometry ---- */
 
 /* List `name` of the call at dimension i, or `otherwise`. */
-static int64_t listed(const ipu_kernel_call *call, const char *name, size_t i, int64_t otherwise)
+static int64_t listed(const ipu__kernel_call *call, const char *name, size_t i, int64_t otherwise)
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
     return i < n ? list[i] : otherwise;
 }
 
-static ipu_status check_list(const ipu_kernel_call *call, const char *name, size_t want, int64_t least)
+static ipu_status check_list(const ipu__kernel_call *call, const char *name, size_t want, int64_t least)
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
@@ -38,7 +38,7 @@ static ipu_status check_list(const ipu_kernel_call *call, const char *name, size
     return IPU_OK;
 }
 
-static ipu_status check_lists(const ipu_kernel_call *call, int n_dims, bool has_dilation)
+static ipu_status check_lists(const ipu__kernel_call *call, int n_dims, bool has_dilation)
 {
     size_t n = (size_t)n_dims;
     IPU_TRY(check_list(call, "kernel", n, 1));
@@ -68,7 +68,7 @@ static int64_t windows(const ipu__pool_axis *a, bool ceil_mode)
     return n;
 }
 
-ipu__pooling ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation)
+ipu__pooling ipu__pool_of(const ipu__kernel_call *call, const ipu_shape *x, bool has_dilation)
 {
     ipu__pooling p      = {.planes = x->dim[0] * x->dim[1], .in_plane = 1, .out_plane = 1};
     int          n_dims = x->rank - 2, skip = IPU__POOL_DIMS - n_dims;
@@ -96,13 +96,13 @@ static void output_shape(const ipu__pooling *p, const ipu_shape *x, ipu_shape *o
     for (int d = 2; d < x->rank; d++) out->dim[d] = p->axis[IPU__POOL_DIMS - x->rank + d].out;
 }
 
-static ipu_status fail_small(const ipu_kernel_call *call, const ipu_shape *x)
+static ipu_status fail_small(const ipu__kernel_call *call, const ipu_shape *x)
 {
     return ipu__fail(IPU_INVALID, "%s: x %s is smaller than the window: there is nothing to give",
                      call->def->name, ipu__shape_str(x));
 }
 
-static ipu_status infer_windows(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation,
+static ipu_status infer_windows(const ipu__kernel_call *call, const ipu_shape *x, bool has_dilation,
                                 ipu_shape *out)
 {
     size_t n;
@@ -123,7 +123,7 @@ static ipu_status infer_windows(const ipu_kernel_call *call, const ipu_shape *x,
 
 enum { X, Y, INDICES }; /* max_pool: x -> y, indices */
 
-static ipu_status max_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status max_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 3, 5));
@@ -160,7 +160,7 @@ static int64_t place(const ipu__pooling *p, int64_t o, const int64_t tap[IPU__PO
     return (at[0] * p->axis[1].in + at[1]) * p->axis[2].in + at[2];
 }
 
-static void max_ref(const ipu_kernel_call *call, void *const *operand)
+static void max_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type     type    = call->operand[X].type;
     ipu__pooling p       = ipu__pool_of(call, &call->operand[X].shape, true);
@@ -180,7 +180,7 @@ static void max_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_floats(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
@@ -192,7 +192,7 @@ typedef struct state {
     const ipu__pool_loops *loops;
 } state;
 
-static ipu_status prepare(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation, void **out)
+static ipu_status prepare(const ipu__kernel_call *call, const ipu_shape *x, bool has_dilation, void **out)
 {
     state *s = ipu__alloc(sizeof *s);
     if (!s) return ipu__fail_memory();
@@ -206,14 +206,14 @@ static ipu_status prepare(const ipu_kernel_call *call, const ipu_shape *x, bool 
 
 static void release(void *s) { ipu__free(s); }
 
-static ipu_status max_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status max_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     return prepare(call, &call->operand[X].shape, true, out);
 }
 
 /* A plane of either side as floats. */
-static size_t plane_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t plane_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     int64_t n = 0;
@@ -239,20 +239,20 @@ static void plane_done(const state *s, const float *plane, void *to, int64_t i, 
 }
 
 /* Indices that are not wanted go to scratch: those of a row of vectors, or of a plane. */
-static int64_t n_spare(const ipu_kernel_call *call, const ipu__pooling *p)
+static int64_t n_spare(const ipu__kernel_call *call, const ipu__pooling *p)
 {
     const int64_t line = IPU__LAYOUT_WIDTH;
     if (ipu__kernel_has(call, INDICES)) return 0;
     return ipu__pool_is_turned(call) ? p->axis[2].out * line : (p->out_plane + line - 1) / line * line;
 }
 
-static size_t max_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t max_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__pooling p = ipu__pool_of(call, &call->operand[X].shape, true);
     return (size_t)n_spare(call, &p) * sizeof(int32_t) + plane_bytes(call, n_parts);
 }
 
-static ipu_status max_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
+static ipu_status max_run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
     const state *s      = prepared;
@@ -294,7 +294,7 @@ static void max_grad(ipu__gradient *g)
 
 /* ---- average_pool ---- */
 
-static ipu_status average_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status average_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 3, 5));
@@ -312,7 +312,7 @@ static double divisor(const ipu__pooling *p, int64_t o)
     return n;
 }
 
-static void average_ref(const ipu_kernel_call *call, void *const *operand)
+static void average_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type     type = call->operand[X].type;
     ipu__pooling p    = ipu__pool_of(call, &call->operand[X].shape, false);
@@ -325,7 +325,7 @@ static void average_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static ipu_status average_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status average_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     return prepare(call, &call->operand[X].shape, false, out);
@@ -345,7 +345,7 @@ static ipu_status run_planes(const state *s, void *const *operand, float *scratc
     return IPU_OK;
 }
 
-static ipu_status average_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+static ipu_status average_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
     const state *s = prepared;
@@ -358,7 +358,7 @@ static ipu_status average_run(const ipu_kernel_call *call, void *prepared, void 
 }
 
 /* All attributes of the call, and "size" with the larger side's extents. */
-static ipu_value with_size(ipu_builder *b, const char *op, const ipu_kernel_call *call, const ipu_shape *x,
+static ipu_value with_size(ipu_builder *b, const char *op, const ipu__kernel_call *call, const ipu_shape *x,
                            ipu_value in)
 {
     ipu_attribute list[8];
@@ -376,7 +376,7 @@ static void average_grad(ipu__gradient *g)
 
 /* ---- average_pool_grad: dy -> dx ---- */
 
-static ipu_status sized(const ipu_kernel_call *call, const ipu_shape *small, ipu_shape *out)
+static ipu_status sized(const ipu__kernel_call *call, const ipu_shape *small, ipu_shape *out)
 {
     size_t         n;
     const int64_t *size = ipu__op_ints(call, "size", &n);
@@ -392,7 +392,7 @@ static ipu_status sized(const ipu_kernel_call *call, const ipu_shape *small, ipu
     return IPU_OK;
 }
 
-static ipu_status average_grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status average_grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_shape pooled;
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -403,7 +403,7 @@ static ipu_status average_grad_infer(const ipu_kernel_call *call, ipu_kernel_val
     return ipu__op_want_shape(call, X, &pooled);
 }
 
-static void average_grad_ref(const ipu_kernel_call *call, void *const *operand)
+static void average_grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type     type = call->operand[Y].type;
     ipu__pooling p    = ipu__pool_of(call, &call->operand[Y].shape, false);
@@ -419,13 +419,13 @@ static void average_grad_ref(const ipu_kernel_call *call, void *const *operand)
         }
 }
 
-static ipu_status average_grad_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status average_grad_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     return prepare(call, &call->operand[Y].shape, false, out);
 }
 
-static ipu_status average_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+static ipu_status average_grad_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                    void *scratch, int part, int n_parts)
 {
     const state *s = prepared;
@@ -446,7 +446,7 @@ static void average_grad_grad(ipu__gradient *g)
 
 enum { FROM, AT, TO };
 
-static ipu_status check_indices(const ipu_kernel_call *call)
+static ipu_status check_indices(const ipu__kernel_call *call)
 {
     IPU_TRY(ipu__op_want_floating(call, FROM));
     IPU_TRY(ipu__op_want_rank(call, FROM, 3, 5));
@@ -457,14 +457,14 @@ static ipu_status check_indices(const ipu_kernel_call *call)
                      call->def->name, ipu__shape_str(at), ipu__shape_str(x));
 }
 
-static ipu_status gather_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status gather_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_indices(call));
-    *out = (ipu_kernel_value){call->operand[FROM].type, call->operand[AT].shape};
+    *out = (ipu__kernel_value){call->operand[FROM].type, call->operand[AT].shape};
     return IPU_OK;
 }
 
-static ipu_status scatter_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status scatter_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(check_indices(call));
     IPU_TRY(ipu__op_want_shape(call, AT, &call->operand[FROM].shape));
@@ -479,18 +479,18 @@ static int64_t plane_of(const ipu_shape *shape)
     return n;
 }
 
-static int64_t planes_of(const ipu_kernel_call *call)
+static int64_t planes_of(const ipu__kernel_call *call)
 {
     return call->operand[AT].shape.dim[0] * call->operand[AT].shape.dim[1];
 }
 
-ipu_status ipu__pool_fail_index(const ipu_kernel_call *call, int32_t at, int64_t n)
+ipu_status ipu__pool_fail_index(const ipu__kernel_call *call, int32_t at, int64_t n)
 {
     return ipu__fail(IPU_ABORTED, "%s: index %d in a plane of %lld elements", call->def->name, (int)at,
                      (long long)n);
 }
 
-static void gather_ref(const ipu_kernel_call *call, void *const *operand)
+static void gather_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type       type = call->operand[FROM].type;
     int64_t        from = plane_of(&call->operand[FROM].shape), n = plane_of(&call->operand[AT].shape);
@@ -502,7 +502,7 @@ static void gather_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static void scatter_ref(const ipu_kernel_call *call, void *const *operand)
+static void scatter_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type       type = call->operand[FROM].type;
     int64_t        n = plane_of(&call->operand[FROM].shape), to = plane_of(&call->operand[TO].shape);
@@ -515,8 +515,8 @@ static void scatter_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static ipu_status gather_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
-                             int part, int n_parts)
+static ipu_status gather_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
+                             void *scratch, int part, int n_parts)
 {
     (void)prepared;
     if (ipu__pool_is_turned(call)) return ipu__pool_lanes_gather(call, operand, scratch, part, n_parts);
@@ -537,7 +537,7 @@ static ipu_status gather_run(const ipu_kernel_call *call, void *prepared, void *
     return IPU_OK;
 }
 
-static ipu_status scatter_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+static ipu_status scatter_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
     if (ipu__pool_is_turned(call))
@@ -560,7 +560,7 @@ static ipu_status scatter_run(const ipu_kernel_call *call, void *prepared, void 
     return IPU_OK;
 }
 
-static size_t index_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t index_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     if (call->operand[FROM].type == IPU_FLOAT) return 0;
@@ -585,7 +585,7 @@ static void scatter_grad(ipu__gradient *g)
 
 /* ---- pricing ---- */
 
-static double n_taps(const ipu_kernel_call *call)
+static double n_taps(const ipu__kernel_call *call)
 {
     size_t         n_dims;
     const int64_t *kernel = ipu__op_ints(call, "kernel", &n_dims);
@@ -594,7 +594,7 @@ static double n_taps(const ipu_kernel_call *call)
     return taps;
 }
 
-static double window_work(const ipu_kernel_call *call)
+static double window_work(const ipu__kernel_call *call)
 {
     double n = (double)ipu__op_n_elements(&call->operand[0].shape);
     double m = (double)ipu__op_n_elements(&call->operand[1].shape);
@@ -602,26 +602,26 @@ static double window_work(const ipu_kernel_call *call)
 }
 
 /* The references go through whole windows, those of gradients through all windows for each element. */
-static double max_ref_work(const ipu_kernel_call *call)
+static double max_ref_work(const ipu__kernel_call *call)
 {
     return 8 * (double)ipu__op_n_elements(&call->operand[Y].shape) * n_taps(call);
 }
 #define average_ref_work max_ref_work
 
-static double average_grad_ref_work(const ipu_kernel_call *call)
+static double average_grad_ref_work(const ipu__kernel_call *call)
 {
     return 8 * (double)ipu__op_n_elements(&call->operand[X].shape) * (double)plane_of(&call->operand[Y].shape)
          * n_taps(call);
 }
 
-static double scatter_ref_work(const ipu_kernel_call *call)
+static double scatter_ref_work(const ipu__kernel_call *call)
 {
     return 2 * (double)ipu__op_n_elements(&call->operand[TO].shape)
          * (double)plane_of(&call->operand[FROM].shape);
 }
 #define gather_ref_work NULL
 
-static double index_work(const ipu_kernel_call *call)
+static double index_work(const ipu__kernel_call *call)
 {
     return 2 * (double)ipu__op_n_elements(&call->operand[FROM].shape)
          + (double)ipu__op_n_elements(&call->operand[TO].shape);
@@ -630,7 +630,7 @@ static double index_work(const ipu_kernel_call *call)
 /* Planes over tiles; a vertex takes a cycle per vector and tap. PopLibs' pooling planner also counts bytes/4 for
  * exchange; here a plane and its windows are on one tile. */
 static ipu_status plan_by(double work, double start, ipu_type type, const ipu_target *target,
-                          ipu_kernel_plan *out)
+                          ipu__kernel_plan *out)
 {
     double width;
     IPU_TRY(ipu__op_constant(target, type == IPU_HALF ? "vector_width_half" : "vector_width_float", &width));
@@ -640,12 +640,12 @@ static ipu_status plan_by(double work, double start, ipu_type type, const ipu_ta
     return IPU_OK;
 }
 
-static ipu_status window_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status window_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     return plan_by(window_work(call), 40, call->operand[0].type, target, out);
 }
 
-static ipu_status index_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status index_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     return plan_by(4 * index_work(call), 30, call->operand[0].type, target, out);
 }
@@ -687,9 +687,10 @@ static const ipu_op_attribute average_grad_attributes[] = {WINDOW_ATTRIBUTES, PA
                                                            SIZE_ATTRIBUTE};
 static const ipu_op_attribute size_attributes[]         = {SIZE_ATTRIBUTE};
 
-static const ipu_kernel_operand max_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y"), IPU__OUTPUT("indices")};
-static const ipu_kernel_operand operands[]     = {IPU__INPUT("x"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand index_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand max_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y"), IPU__OUTPUT("indices")};
+static const ipu__kernel_operand operands[]     = {IPU__INPUT("x"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand index_operands[] = {IPU__INPUT("x"), IPU__INPUT("indices"),
+                                                     IPU__OUTPUT("y")};
 
 static const char *const max_samples[] = {
     "float[2,3,7]; kernel=[2]",
@@ -750,26 +751,26 @@ IMPLEMENTATION(gather_implementations, index_bytes, gather_run, NULL, NULL);
 IMPLEMENTATION(scatter_implementations, index_bytes, scatter_run, ipu__pool_scatter_prepare,
                ipu__pool_scatter_release);
 
-#define RECORD(op, operands_, ins, prefix, attributes_, n_attributes_, work_, plan_, flags_, text, ...)          \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
-                                                      .operands        = operands_,                              \
-                                                      .n_operands      = IPU__COUNT(operands_),                  \
-                                                      .check           = ipu__op_check,                          \
-                                                      .rows            = ipu__op_rows,                           \
-                                                      .ref             = prefix##_ref,                           \
-                                                      .work            = work_,                                  \
-                                                      .ref_work        = prefix##_ref_work,                      \
-                                                      .plan            = plan_,                                  \
-                                                      .implementations = IPU__ON_CPU(prefix##_implementations)}, \
-                                     .n_in         = ins,                                                        \
-                                     .family       = "pool",                                                     \
-                                     .summary      = text,                                                       \
-                                     .flags        = flags_,                                                     \
-                                     .attributes   = attributes_,                                                \
-                                     .n_attributes = n_attributes_,                                              \
-                                     .infer        = prefix##_infer,                                             \
-                                     .samples      = prefix##_samples,                                           \
-                                     __VA_ARGS__}
+#define RECORD(op, operands_, ins, prefix, attributes_, n_attributes_, work_, plan_, flags_, text, ...)           \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
+                                                       .operands        = operands_,                              \
+                                                       .n_operands      = IPU__COUNT(operands_),                  \
+                                                       .check           = ipu__op_check,                          \
+                                                       .rows            = ipu__op_rows,                           \
+                                                       .ref             = prefix##_ref,                           \
+                                                       .work            = work_,                                  \
+                                                       .ref_work        = prefix##_ref_work,                      \
+                                                       .plan            = plan_,                                  \
+                                                       .implementations = IPU__ON_CPU(prefix##_implementations)}, \
+                                      .n_in         = ins,                                                        \
+                                      .family       = "pool",                                                     \
+                                      .summary      = text,                                                       \
+                                      .flags        = flags_,                                                     \
+                                      .attributes   = attributes_,                                                \
+                                      .n_attributes = n_attributes_,                                              \
+                                      .infer        = prefix##_infer,                                             \
+                                      .samples      = prefix##_samples,                                           \
+                                      __VA_ARGS__}
 
 RECORD(max_pool, max_operands, 1, max, max_attributes, IPU__COUNT(max_attributes), window_work, window_plan,
        IPU__OP_EXACT_IN_HALF, "the largest of each window, and where in its plane it is", .grad = max_grad,

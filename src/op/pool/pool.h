@@ -21,7 +21,7 @@ typedef struct ipu__pooling {
 } ipu__pooling;
 
 /* `x` is the shape of the larger side. The call's lists have been checked. */
-ipu__pooling ipu__pool_of(const ipu_kernel_call *call, const ipu_shape *x, bool has_dilation);
+ipu__pooling ipu__pool_of(const ipu__kernel_call *call, const ipu_shape *x, bool has_dilation);
 
 /* Outputs lo <= o < hi of an axis for which tap `tap` of the window is inside the input. */
 static inline void ipu__pool_valid(const ipu__pool_axis *a, int64_t tap, int64_t *lo, int64_t *hi)
@@ -77,12 +77,12 @@ typedef struct ipu__pool_lane_loops {
 } ipu__pool_lane_loops;
 IPU__SIMD_DECLARE(extern const ipu__pool_lane_loops, ipu__pool_lane_loops_of)
 
-ipu_kernel_layouts ipu__pool_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+ipu__kernel_layouts ipu__pool_layouts(const ipu__kernel_call *call, int n_parts, int operand);
 
 /* Whether the call's operands, which share a layout, have this one. */
-static inline bool ipu__pool_is_turned(const ipu_kernel_call *call)
+static inline bool ipu__pool_is_turned(const ipu__kernel_call *call)
 {
-    return call->layout[0] != IPU_LAYOUT_PLAIN;
+    return call->layout[0] != IPU__LAYOUT_PLAIN;
 }
 
 /* `scratch`, for types other than float: sixteen planes of the first operand and of the result. `spare`: room
@@ -94,12 +94,12 @@ void ipu__pool_lanes_average(const ipu__pooling *p, ipu_type type, void *const *
 void ipu__pool_lanes_average_grad(const ipu__pooling *p, ipu_type type, void *const *operand, float *scratch,
                                   int part, int n_parts);
 
-ipu_status ipu__pool_scatter_prepare(const ipu_kernel_call *call, int n_parts, void **state);
+ipu_status ipu__pool_scatter_prepare(const ipu__kernel_call *call, int n_parts, void **state);
 void       ipu__pool_scatter_release(void *state);
-ipu_status ipu__pool_lanes_scatter(const ipu_kernel_call *call, void *state, void *const *operand,
+ipu_status ipu__pool_lanes_scatter(const ipu__kernel_call *call, void *state, void *const *operand,
                                    float *scratch, int part, int n_parts);
-ipu_status ipu__pool_lanes_gather(const ipu_kernel_call *call, void *const *operand, float *scratch, int part,
-                                  int n_parts);
-ipu_status ipu__pool_fail_index(const ipu_kernel_call *call, int32_t at, int64_t n);
+ipu_status ipu__pool_lanes_gather(const ipu__kernel_call *call, void *const *operand, float *scratch,
+                                  int part, int n_parts);
+ipu_status ipu__pool_fail_index(const ipu__kernel_call *call, int32_t at, int64_t n);
 
 #endif

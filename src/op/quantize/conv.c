@@ -10,14 +10,14 @@
 #include "op/quantize/conv.h"
 
 /* The same convolution of halves, which hold 8 bits exactly. */
-static ipu_kernel_call as_halves(const ipu_kernel_call *call)
+static ipu__kernel_call as_halves(const ipu__kernel_call *call)
 {
     const ipu__int8_roles *r     = ipu__int8_roles_of(call);
-    ipu_kernel_call        inner = {.def          = &ipu__op_conv.kernel,
+    ipu__kernel_call       inner = {.def          = &ipu__op_conv.kernel,
                                     .attributes   = call->attributes,
                                     .n_attributes = call->n_attributes,
                                     .n_operands   = IPU__CONV_OUT + 1};
-    for (int i = 0; i < inner.n_operands; i++) inner.operand[i] = (ipu_kernel_value){IPU_HALF, IPU_SHAPE(0)};
+    for (int i = 0; i < inner.n_operands; i++) inner.operand[i] = (ipu__kernel_value){IPU_HALF, IPU_SHAPE(0)};
     inner.operand[IPU__CONV_X].shape = call->operand[r->left].shape;
     inner.operand[IPU__CONV_W].shape = call->operand[r->right].shape;
     if (call->n_operands == call->def->n_operands)
@@ -25,16 +25,16 @@ static ipu_kernel_call as_halves(const ipu_kernel_call *call)
     return inner;
 }
 
-ipu__conv ipu__int8_conv_get(const ipu_kernel_call *call)
+ipu__conv ipu__int8_conv_get(const ipu__kernel_call *call)
 {
-    ipu_kernel_call inner = as_halves(call);
+    ipu__kernel_call inner = as_halves(call);
     return ipu__conv_get(&inner);
 }
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu__int8_roles *r     = ipu__int8_roles_of(call);
-    ipu_kernel_call        inner = as_halves(call);
+    ipu__kernel_call       inner = as_halves(call);
     IPU_TRY(ipu__op_conv.infer(&inner, out));
     IPU_TRY(ipu__int8_infer(call, r, 1, out->shape.dim[1], &out->type));
     if (r->bias < 0 || !ipu__kernel_has(call, r->bias)) return IPU_OK;
@@ -42,7 +42,7 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return ipu__op_want_shape(call, r->bias, &IPU_SHAPE(out->shape.dim[1]));
 }
 
-uint32_t ipu__int8_conv_bias(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+uint32_t ipu__int8_conv_bias(const ipu__kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                              int64_t channel)
 {
     return r->bias >= 0 && ipu__kernel_has(call, r->bias) ? ((const uint32_t *)operand[r->bias])[channel] : 0;
@@ -60,7 +60,7 @@ int64_t ipu__int8_conv_place(const ipu__conv *c, int64_t o, int64_t tap)
     return (at[0] * c->x[1] + at[1]) * c->x[2] + at[2];
 }
 
-static void product_ref(const ipu_kernel_call *call, void *const *operand)
+static void product_ref(const ipu__kernel_call *call, void *const *operand)
 {
     const ipu__int8_roles *r = ipu__int8_roles_of(call);
     ipu__conv              c = ipu__int8_conv_get(call);
@@ -88,7 +88,7 @@ static void product_ref(const ipu_kernel_call *call, void *const *operand)
 enum { BLOCK = IPU__INT8_BLOCK };
 
 typedef struct patches {
-    const ipu_kernel_call     *call;
+    const ipu__kernel_call    *call;
     const ipu__int8_roles     *r;
     const ipu__quantize_loops *loops;
     void *const               *operand;
@@ -99,7 +99,7 @@ typedef struct patches {
     float                     *scales;
 } patches;
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__conv c     = ipu__int8_conv_get(call);
@@ -162,8 +162,8 @@ static void run_block(const patches *p, int64_t image, int64_t group, int64_t o,
     }
 }
 
-static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts)
+static ipu_status run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts)
 {
     (void)state;
     patches p           = {.call    = call,
@@ -192,24 +192,24 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 
 /* ---- prices and records ---- */
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
-    ipu_kernel_call inner = as_halves(call);
+    ipu__kernel_call inner = as_halves(call);
     return ipu__conv_work(&inner);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
-    ipu_kernel_call inner = as_halves(call);
+    ipu__kernel_call inner = as_halves(call);
     IPU_TRY(ipu__conv_plan(&inner, target, out));
     out->basis = "as conv of halves, which hold 8 bits exactly: the chip has no product of 8 bits";
     return IPU_OK;
 }
 
-static const ipu_kernel_operand integer_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"),
-                                                      IPU__OPTIONAL("x_zero_point"),
-                                                      IPU__OPTIONAL("w_zero_point"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand qlinear_operands[] = {
+static const ipu__kernel_operand integer_operands[] = {IPU__INPUT("x"), IPU__INPUT("w"),
+                                                       IPU__OPTIONAL("x_zero_point"),
+                                                       IPU__OPTIONAL("w_zero_point"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand qlinear_operands[] = {
     IPU__INPUT("x"),       IPU__INPUT("x_scale"),         IPU__OPTIONAL("x_zero_point"),
     IPU__INPUT("w"),       IPU__INPUT("w_scale"),         IPU__OPTIONAL("w_zero_point"),
     IPU__INPUT("y_scale"), IPU__OPTIONAL("y_zero_point"), IPU__OPTIONAL("bias"),
@@ -252,24 +252,24 @@ static const ipu__cpu_impl implementations[] = {
      .run           = ipu__int8_conv_onednn_run},
     {.head = {"patches", ipu__op_fits_always}, .scratch_bytes = scratch_bytes, .run = run}};
 
-#define RECORD(op, prefix, ins, ...)                                                                    \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                           \
-                                                      .operands        = prefix##_operands,             \
-                                                      .n_operands      = (ins) + 1,                     \
-                                                      .check           = ipu__op_check,                 \
-                                                      .rows            = ipu__op_rows,                  \
-                                                      .ref             = product_ref,                   \
-                                                      .work            = work,                          \
-                                                      .plan            = plan,                          \
-                                                      .implementations = IPU__ON_CPU(implementations)}, \
-                                     .n_in         = (ins),                                             \
-                                     .family       = "quantize",                                        \
-                                     .flags        = IPU__OP_NO_GRADIENT,                               \
-                                     .attributes   = attributes,                                        \
-                                     .n_attributes = IPU__COUNT(attributes),                            \
-                                     .infer        = infer,                                             \
-                                     .samples      = prefix##_samples,                                  \
-                                     __VA_ARGS__}
+#define RECORD(op, prefix, ins, ...)                                                                     \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name            = #op,                           \
+                                                       .operands        = prefix##_operands,             \
+                                                       .n_operands      = (ins) + 1,                     \
+                                                       .check           = ipu__op_check,                 \
+                                                       .rows            = ipu__op_rows,                  \
+                                                       .ref             = product_ref,                   \
+                                                       .work            = work,                          \
+                                                       .plan            = plan,                          \
+                                                       .implementations = IPU__ON_CPU(implementations)}, \
+                                      .n_in         = (ins),                                             \
+                                      .family       = "quantize",                                        \
+                                      .flags        = IPU__OP_NO_GRADIENT,                               \
+                                      .attributes   = attributes,                                        \
+                                      .n_attributes = IPU__COUNT(attributes),                            \
+                                      .infer        = infer,                                             \
+                                      .samples      = prefix##_samples,                                  \
+                                      __VA_ARGS__}
 RECORD(conv_integer, integer, 4, .summary = "convolution of 8 bits, less zero points, in int32");
 RECORD(qlinear_conv, qlinear, 9, .summary = "convolution of what is quantised, quantised again");
 

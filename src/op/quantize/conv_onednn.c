@@ -9,7 +9,7 @@
 #include "op/quantize/conv.h"
 
 typedef struct layout {
-    const ipu_kernel_call     *call;
+    const ipu__kernel_call    *call;
     const ipu__int8_roles     *r;
     const ipu__quantize_loops *loops;
     ipu__conv                  c;
@@ -29,7 +29,7 @@ static bool is_pointwise(const ipu__conv *c)
     return true;
 }
 
-static layout get_layout(const ipu_kernel_call *call, int n_parts)
+static layout get_layout(const ipu__kernel_call *call, int n_parts)
 {
     enum { MOST = 256, LEAST = 64 };
     layout l    = {.call = call, .r = ipu__int8_roles_of(call), .c = ipu__int8_conv_get(call)};
@@ -59,7 +59,7 @@ static ipu__int8_dims get_dims(const layout *l, int64_t m)
                             .out_m  = l->c.out};
 }
 
-bool ipu__int8_conv_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__int8_conv_onednn_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     layout         l    = get_layout(call, n_parts);
     ipu__int8_dims dims = get_dims(&l, l.out);
@@ -88,7 +88,7 @@ static ipu_status get_offsets(layout *l)
     return IPU_OK;
 }
 
-size_t ipu__int8_conv_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__int8_conv_onednn_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     layout l = get_layout(call, n_parts);
     return get_offsets(&l) == IPU_OK ? l.end : SIZE_MAX;
@@ -112,7 +112,7 @@ void ipu__int8_conv_onednn_release(void *prepared)
     ipu__free(s);
 }
 
-ipu_status ipu__int8_conv_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__int8_conv_onednn_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->part);
     *out     = NULL;
@@ -219,7 +219,7 @@ static ipu_status run_block(const state *s, const layout *l, int part, void *con
     return IPU_OK;
 }
 
-ipu_status ipu__int8_conv_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__int8_conv_onednn_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int part, int n_parts)
 {
     const state  *s            = prepared;

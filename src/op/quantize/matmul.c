@@ -8,11 +8,11 @@
 #include "op/quantize/matmul.h"
 
 /* The same product of halves, which hold 8 bits exactly. */
-static ipu_kernel_call as_halves(const ipu_kernel_call *call)
+static ipu__kernel_call as_halves(const ipu__kernel_call *call)
 {
     const ipu__int8_roles *r     = ipu__int8_roles_of(call);
-    ipu_kernel_call        inner = {.def = &ipu__op_matmul.kernel, .n_operands = IPU__MATMUL_OUT + 1};
-    for (int i = 0; i < inner.n_operands; i++) inner.operand[i] = (ipu_kernel_value){IPU_HALF, IPU_SHAPE(0)};
+    ipu__kernel_call       inner = {.def = &ipu__op_matmul.kernel, .n_operands = IPU__MATMUL_OUT + 1};
+    for (int i = 0; i < inner.n_operands; i++) inner.operand[i] = (ipu__kernel_value){IPU_HALF, IPU_SHAPE(0)};
     inner.operand[IPU__MATMUL_A].shape = call->operand[r->left].shape;
     inner.operand[IPU__MATMUL_B].shape = call->operand[r->right].shape;
     if (call->n_operands == call->def->n_operands)
@@ -20,23 +20,23 @@ static ipu_kernel_call as_halves(const ipu_kernel_call *call)
     return inner;
 }
 
-ipu__matmul ipu__int8_matmul_get(const ipu_kernel_call *call)
+ipu__matmul ipu__int8_matmul_get(const ipu__kernel_call *call)
 {
-    ipu_kernel_call inner = as_halves(call);
+    ipu__kernel_call inner = as_halves(call);
     return ipu__matmul_get(&inner);
 }
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu__int8_roles *r     = ipu__int8_roles_of(call);
     const ipu_shape       *a     = &call->operand[r->left].shape;
-    ipu_kernel_call        inner = as_halves(call);
+    ipu__kernel_call       inner = as_halves(call);
     IPU_TRY(ipu__op_matmul.infer(&inner, out));
     return ipu__int8_infer(call, r, a->rank > 1 ? a->dim[a->rank - 2] : 1, ipu__int8_matmul_get(call).n,
                            &out->type);
 }
 
-static void product_ref(const ipu_kernel_call *call, void *const *operand)
+static void product_ref(const ipu__kernel_call *call, void *const *operand)
 {
     const ipu__int8_roles *r      = ipu__int8_roles_of(call);
     ipu__matmul            mm     = ipu__int8_matmul_get(call);
@@ -60,7 +60,7 @@ static void product_ref(const ipu_kernel_call *call, void *const *operand)
 
 enum { BLOCK = IPU__INT8_BLOCK };
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     double depth = (double)ipu__int8_depth(ipu__int8_matmul_get(call).k);
@@ -69,7 +69,7 @@ static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
 }
 
 typedef struct product {
-    const ipu_kernel_call     *call;
+    const ipu__kernel_call    *call;
     const ipu__int8_roles     *r;
     const ipu__quantize_loops *loops;
     void *const               *operand;
@@ -108,8 +108,8 @@ static void run_columns(const product *p, int64_t matrix, const int8_t *a, const
     }
 }
 
-static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts)
+static ipu_status run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts)
 {
     (void)state;
     product p             = {.call    = call,
@@ -136,24 +136,24 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 
 /* ---- prices and records ---- */
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
     ipu__matmul mm = ipu__int8_matmul_get(call);
     return 2.0 * (double)mm.batch * (double)mm.m * (double)mm.n * (double)mm.k;
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
-    ipu_kernel_call inner = as_halves(call);
+    ipu__kernel_call inner = as_halves(call);
     IPU_TRY(ipu__matmul_plan(&inner, target, out));
     out->basis = "as matmul of halves, which hold 8 bits exactly: the chip has no product of 8 bits";
     return IPU_OK;
 }
 
-static const ipu_kernel_operand integer_operands[] = {IPU__INPUT("a"), IPU__INPUT("b"),
-                                                      IPU__OPTIONAL("a_zero_point"),
-                                                      IPU__OPTIONAL("b_zero_point"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand qlinear_operands[] = {
+static const ipu__kernel_operand integer_operands[] = {IPU__INPUT("a"), IPU__INPUT("b"),
+                                                       IPU__OPTIONAL("a_zero_point"),
+                                                       IPU__OPTIONAL("b_zero_point"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand qlinear_operands[] = {
     IPU__INPUT("a"),       IPU__INPUT("a_scale"),         IPU__OPTIONAL("a_zero_point"),
     IPU__INPUT("b"),       IPU__INPUT("b_scale"),         IPU__OPTIONAL("b_zero_point"),
     IPU__INPUT("y_scale"), IPU__OPTIONAL("y_zero_point"), IPU__OUTPUT("y")};
@@ -194,22 +194,22 @@ static const ipu__cpu_impl implementations[] = {
      .run           = ipu__int8_matmul_onednn_run},
     {.head = {"dots", ipu__op_fits_always}, .scratch_bytes = scratch_bytes, .run = run}};
 
-#define RECORD(op, prefix, ins, ...)                                                               \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name            = #op,                           \
-                                                 .operands        = prefix##_operands,             \
-                                                 .n_operands      = (ins) + 1,                     \
-                                                 .check           = ipu__op_check,                 \
-                                                 .rows            = ipu__op_rows,                  \
-                                                 .ref             = product_ref,                   \
-                                                 .work            = work,                          \
-                                                 .plan            = plan,                          \
-                                                 .implementations = IPU__ON_CPU(implementations)}, \
-                                     .n_in    = (ins),                                             \
-                                     .family  = "quantize",                                        \
-                                     .flags   = IPU__OP_NO_GRADIENT,                               \
-                                     .infer   = infer,                                             \
-                                     .samples = prefix##_samples,                                  \
-                                     __VA_ARGS__}
+#define RECORD(op, prefix, ins, ...)                                                                \
+    const ipu__op_def ipu__op_##op = {.kernel  = {.name            = #op,                           \
+                                                  .operands        = prefix##_operands,             \
+                                                  .n_operands      = (ins) + 1,                     \
+                                                  .check           = ipu__op_check,                 \
+                                                  .rows            = ipu__op_rows,                  \
+                                                  .ref             = product_ref,                   \
+                                                  .work            = work,                          \
+                                                  .plan            = plan,                          \
+                                                  .implementations = IPU__ON_CPU(implementations)}, \
+                                      .n_in    = (ins),                                             \
+                                      .family  = "quantize",                                        \
+                                      .flags   = IPU__OP_NO_GRADIENT,                               \
+                                      .infer   = infer,                                             \
+                                      .samples = prefix##_samples,                                  \
+                                      __VA_ARGS__}
 RECORD(matmul_integer, integer, 4, .summary = "matrix product of 8 bits, less zero points, in int32");
 RECORD(qlinear_matmul, qlinear, 8, .summary = "matrix product of what is quantised, quantised again");
 

@@ -15,7 +15,7 @@ typedef struct piece {
     bool             copies_b, is_int32;
 } piece;
 
-static piece get_piece(const ipu_kernel_call *call, int part, int n_parts)
+static piece get_piece(const ipu__kernel_call *call, int part, int n_parts)
 {
     const ipu__int8_roles *r = ipu__int8_roles_of(call);
     piece                  p = {.mm       = ipu__int8_matmul_get(call),
@@ -34,7 +34,7 @@ static piece get_piece(const ipu_kernel_call *call, int part, int n_parts)
     return p;
 }
 
-bool ipu__int8_matmul_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__int8_matmul_onednn_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__matmul    mm   = ipu__int8_matmul_get(call);
@@ -65,7 +65,7 @@ static ipu_status get_offsets(const piece *p, offsets *out)
     return IPU_OK;
 }
 
-size_t ipu__int8_matmul_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__int8_matmul_onednn_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     size_t most = 0;
     for (int i = 0; i < n_parts; i++) {
@@ -92,7 +92,7 @@ void ipu__int8_matmul_onednn_release(void *prepared)
     ipu__free(s);
 }
 
-ipu_status ipu__int8_matmul_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__int8_matmul_onednn_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state     *s      = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->part);
     ipu_status status = IPU_OK;
@@ -115,7 +115,7 @@ ipu_status ipu__int8_matmul_onednn_prepare(const ipu_kernel_call *call, int n_pa
 /* ---- running ---- */
 
 typedef struct work {
-    const ipu_kernel_call     *call;
+    const ipu__kernel_call    *call;
     const ipu__int8_roles     *r;
     const ipu__quantize_loops *loops;
     void *const               *operand;
@@ -163,7 +163,7 @@ static void finish_rows(const piece *p, const work *w, int64_t matrix, const int
     }
 }
 
-ipu_status ipu__int8_matmul_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__int8_matmul_onednn_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                        void *scratch, int part, int n_parts)
 {
     const ipu__int8_roles *r = ipu__int8_roles_of(call);

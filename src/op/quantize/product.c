@@ -17,13 +17,13 @@ static const ipu__int8_roles qlinear_matmul_roles = {QLINEAR, .bias = NONE, .out
 static const ipu__int8_roles qlinear_conv_roles   = {QLINEAR, .bias = 8, .out = 9};
 /* clang-format on */
 
-const ipu__int8_roles *ipu__int8_roles_of(const ipu_kernel_call *call)
+const ipu__int8_roles *ipu__int8_roles_of(const ipu__kernel_call *call)
 {
     if (call->def == &ipu__op_qlinear_matmul.kernel) return &qlinear_matmul_roles;
     return call->def == &ipu__op_qlinear_conv.kernel ? &qlinear_conv_roles : &integer_roles;
 }
 
-static ipu_status check_side(const ipu_kernel_call *call, int x, int zero, int scale, int64_t n,
+static ipu_status check_side(const ipu__kernel_call *call, int x, int zero, int scale, int64_t n,
                              const char *of)
 {
     IPU_TRY(ipu__want_8_bits(call, x));
@@ -36,7 +36,7 @@ static ipu_status check_side(const ipu_kernel_call *call, int x, int zero, int s
     return ipu__want_scales(call, zero, n, of);
 }
 
-ipu_status ipu__int8_infer(const ipu_kernel_call *call, const ipu__int8_roles *r, int64_t n_left,
+ipu_status ipu__int8_infer(const ipu__kernel_call *call, const ipu__int8_roles *r, int64_t n_left,
                            int64_t n_right, ipu_type *out)
 {
     IPU_TRY(check_side(call, r->left, r->left_zero, r->left_scale, n_left, "row"));
@@ -53,26 +53,26 @@ ipu_status ipu__int8_infer(const ipu_kernel_call *call, const ipu__int8_roles *r
 }
 
 /* Rows of a batch follow one another: their scales begin again with every matrix. */
-static int64_t place(const ipu_kernel_call *call, int i, int64_t at)
+static int64_t place(const ipu__kernel_call *call, int i, int64_t at)
 {
     int64_t n = ipu__op_n_elements(&call->operand[i].shape);
     return n == 1 ? 0 : at % n;
 }
 
-int32_t ipu__int8_zero(const ipu_kernel_call *call, void *const *operand, int zero, int64_t i)
+int32_t ipu__int8_zero(const ipu__kernel_call *call, void *const *operand, int zero, int64_t i)
 {
     if (!ipu__kernel_has(call, zero)) return 0;
     return ipu__quantized_load(call->operand[zero].type, operand[zero], place(call, zero, i));
 }
 
-float ipu__int8_scale(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+float ipu__int8_scale(const ipu__kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                       int64_t i_left, int64_t i_right)
 {
     const float *left = operand[r->left_scale], *right = operand[r->right_scale], *y = operand[r->y_scale];
     return left[place(call, r->left_scale, i_left)] * right[place(call, r->right_scale, i_right)] / y[0];
 }
 
-void ipu__int8_scales(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+void ipu__int8_scales(const ipu__kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                       int64_t i_left, int64_t i_right, int64_t n, float *to)
 {
     const float *left = operand[r->left_scale], *right = operand[r->right_scale], *y = operand[r->y_scale];
@@ -81,7 +81,7 @@ void ipu__int8_scales(const ipu_kernel_call *call, const ipu__int8_roles *r, voi
     for (int64_t j = 0; j < n; j++) to[j] = l * right[is_alone ? 0 : i_right + j] / y[0];
 }
 
-void ipu__int8_store(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand, int64_t at,
+void ipu__int8_store(const ipu__kernel_call *call, const ipu__int8_roles *r, void *const *operand, int64_t at,
                      uint32_t value, int64_t i_left, int64_t i_right)
 {
     ipu_type type = call->operand[r->out].type;
@@ -106,8 +106,9 @@ void ipu__int8_pack(ipu_type type, const void *x, int64_t step, int64_t n, int32
     memset(to + n, 0, (size_t)(depth - n) * sizeof *to);
 }
 
-void ipu__int8_finish(const ipu_kernel_call *call, const ipu__int8_roles *r, const ipu__quantize_loops *loops,
-                      void *const *operand, const int32_t *sums, const float *scales, int64_t n, int64_t at)
+void ipu__int8_finish(const ipu__kernel_call *call, const ipu__int8_roles *r,
+                      const ipu__quantize_loops *loops, void *const *operand, const int32_t *sums,
+                      const float *scales, int64_t n, int64_t at)
 {
     ipu_type type = call->operand[r->out].type;
     char    *to   = (char *)operand[r->out] + (size_t)at * ipu_type_size(type);

@@ -18,14 +18,14 @@ enum { X, SCALE, ZERO, OUT };
 
 /* ---- shapes ---- */
 
-ipu_status ipu__want_8_bits(const ipu_kernel_call *call, int i)
+ipu_status ipu__want_8_bits(const ipu__kernel_call *call, int i)
 {
     if (ipu__is_8_bits(call->operand[i].type)) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: \"%s\" must be int8 or uint8, found %s", call->def->name,
                      call->def->operands[i].name, ipu_type_name(call->operand[i].type));
 }
 
-ipu_status ipu__want_scales(const ipu_kernel_call *call, int i, int64_t n, const char *of)
+ipu_status ipu__want_scales(const ipu__kernel_call *call, int i, int64_t n, const char *of)
 {
     const ipu_shape *s = &call->operand[i].shape;
     if (s->rank <= 1 && (ipu__op_n_elements(s) == 1 || s->dim[0] == n)) return IPU_OK;
@@ -37,7 +37,7 @@ typedef struct channels {
     int64_t n, inner; /* n 1: one scale for all */
 } channels;
 
-static channels get_channels(const ipu_kernel_call *call)
+static channels get_channels(const ipu__kernel_call *call)
 {
     const ipu_shape *x = &call->operand[X].shape;
     channels         c = {ipu__op_n_elements(&call->operand[SCALE].shape), 1};
@@ -49,7 +49,7 @@ static channels get_channels(const ipu_kernel_call *call)
 
 static int64_t channel_of(const channels *c, int64_t i) { return c->n == 1 ? 0 : i / c->inner % c->n; }
 
-static ipu_status check_scales(const ipu_kernel_call *call)
+static ipu_status check_scales(const ipu__kernel_call *call)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     int              axis = 0;
@@ -65,13 +65,13 @@ static ipu_status check_scales(const ipu_kernel_call *call)
                      ipu__shape_str(&call->operand[SCALE].shape));
 }
 
-static ipu_status quantize_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status quantize_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const char *type = ipu__op_text(call, "type");
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_same_type(call, X, SCALE));
     IPU_TRY(check_scales(call));
-    *out = (ipu_kernel_value){ipu_type_find(type), call->operand[X].shape};
+    *out = (ipu__kernel_value){ipu_type_find(type), call->operand[X].shape};
     if (!ipu__is_8_bits(out->type))
         return ipu__fail(IPU_INVALID, "quantize_linear: type %s: expected int8 or uint8", type);
     if (!ipu__kernel_has(call, ZERO)) return IPU_OK;
@@ -83,17 +83,17 @@ static ipu_status quantize_infer(const ipu_kernel_call *call, ipu_kernel_value *
     return IPU_OK;
 }
 
-static ipu_status dequantize_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dequantize_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     if (call->operand[X].type != IPU_INT32) IPU_TRY(ipu__want_8_bits(call, X));
     IPU_TRY(ipu__op_want_floating(call, SCALE));
     IPU_TRY(check_scales(call));
     if (ipu__kernel_has(call, ZERO)) IPU_TRY(ipu__op_want_same_type(call, X, ZERO));
-    *out = (ipu_kernel_value){call->operand[SCALE].type, call->operand[X].shape};
+    *out = (ipu__kernel_value){call->operand[SCALE].type, call->operand[X].shape};
     return IPU_OK;
 }
 
-static ipu_status fake_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status fake_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t low = ipu__op_int(call, "low"), high = ipu__op_int(call, "high"), most = 1 << 24;
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -110,7 +110,7 @@ static ipu_status fake_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 
 /* ---- references ---- */
 
-static double zero_of(const ipu_kernel_call *call, void *const *operand, int64_t channel)
+static double zero_of(const ipu__kernel_call *call, void *const *operand, int64_t channel)
 {
     if (!ipu__kernel_has(call, ZERO)) return 0;
     return ipu__quantized_load(call->operand[ZERO].type, operand[ZERO], channel);
@@ -121,7 +121,7 @@ static double rounded(ipu_type type, double x, double scale)
     return type == IPU_DOUBLE ? rint(x / scale) : (double)rintf((float)x / (float)scale);
 }
 
-static void quantize_ref(const ipu_kernel_call *call, void *const *operand)
+static void quantize_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type type = call->operand[X].type;
     channels c    = get_channels(call);
@@ -133,7 +133,7 @@ static void quantize_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static void dequantize_ref(const ipu_kernel_call *call, void *const *operand)
+static void dequantize_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type type = call->operand[OUT].type;
     channels c    = get_channels(call);
@@ -145,7 +145,7 @@ static void dequantize_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static void fake_ref(const ipu_kernel_call *call, void *const *operand)
+static void fake_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type type = call->operand[X].type;
     channels c    = get_channels(call);
@@ -163,7 +163,7 @@ static void fake_ref(const ipu_kernel_call *call, void *const *operand)
 
 enum { BLOCK = 1024 };
 
-static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_floats(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     /* A zero point of 32 bits need not be a float. */
@@ -171,14 +171,14 @@ static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_
         && (call->operand[X].type != IPU_INT32 || !ipu__kernel_has(call, ZERO));
 }
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     return (size_t)(2 * ipu__op_n_elements(&call->operand[SCALE].shape) + 2 * BLOCK) * sizeof(float);
 }
 
 typedef struct run {
-    const ipu_kernel_call     *call;
+    const ipu__kernel_call    *call;
     const ipu__quantize_loops *loops;
     void *const               *operand;
     float                     *scale, *zero, *in, *out; /* of channels; of a block */
@@ -214,7 +214,7 @@ static void fake_block(const run *r, int64_t at, int64_t n, int64_t channel, boo
     if (type != IPU_FLOAT) ipu__floats_store(type, y, r->operand[OUT], at, n);
 }
 
-static ipu_status run_blocks(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status run_blocks(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                              int part, int n_parts)
 {
     (void)state;
@@ -249,12 +249,12 @@ static ipu_status run_blocks(const ipu_kernel_call *call, void *state, void *con
 
 enum { DYNAMIC_Y = 1, DYNAMIC_SCALE, DYNAMIC_ZERO };
 
-static ipu_status dynamic_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dynamic_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_type(call, X, IPU_FLOAT));
-    out[0] = (ipu_kernel_value){IPU_UINT8, call->operand[X].shape};
-    out[1] = (ipu_kernel_value){IPU_FLOAT, IPU_SCALAR};
-    out[2] = (ipu_kernel_value){IPU_UINT8, IPU_SCALAR};
+    out[0] = (ipu__kernel_value){IPU_UINT8, call->operand[X].shape};
+    out[1] = (ipu__kernel_value){IPU_FLOAT, IPU_SCALAR};
+    out[2] = (ipu__kernel_value){IPU_UINT8, IPU_SCALAR};
     return IPU_OK;
 }
 
@@ -266,7 +266,7 @@ static void dynamic_scale(float low, float high, float *scale, float *zero)
     *zero   = !(z > 0) ? 0 : z > 255 ? 255 : z;
 }
 
-static void dynamic_ref(const ipu_kernel_call *call, void *const *operand)
+static void dynamic_ref(const ipu__kernel_call *call, void *const *operand)
 {
     const float *x   = operand[X];
     int64_t      n   = ipu__op_n_elements(&call->operand[X].shape);
@@ -283,7 +283,7 @@ static void dynamic_ref(const ipu_kernel_call *call, void *const *operand)
 }
 
 /* Every part looks for the range of all: that is one reading. */
-static ipu_status dynamic_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status dynamic_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -304,7 +304,7 @@ static ipu_status dynamic_run(const ipu_kernel_call *call, void *state, void *co
 /* ---- gradients ---- */
 
 /* A scale or zero point in a shape that broadcasts with x. */
-static ipu_value along_axis(ipu_builder *b, const ipu_kernel_call *call, ipu_value v)
+static ipu_value along_axis(ipu_builder *b, const ipu__kernel_call *call, ipu_value v)
 {
     const ipu_shape *x     = &call->operand[X].shape;
     ipu_shape        shape = {.rank = x->rank};
@@ -340,12 +340,12 @@ static void fake_grad(ipu__gradient *g)
 
 /* ---- prices and records ---- */
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
     return 4 * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {26, 2, 7};
     IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[X].shape), 4, target, out));
@@ -353,7 +353,7 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static ipu_status dynamic_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status dynamic_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {60, 2, 9}; /* twice over x: its range, then its elements */
     IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[X].shape), 4, target, out));
@@ -362,12 +362,12 @@ static ipu_status dynamic_plan(const ipu_kernel_call *call, const ipu_target *ta
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[]         = {IPU__INPUT("x"), IPU__INPUT("scale"),
-                                                      IPU__OPTIONAL("zero_point"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand fake_operands[]    = {IPU__INPUT("x"), IPU__INPUT("scale"),
-                                                      IPU__OPTIONAL("zero_point"), IPU__OUTPUT_OVER("y", X)};
-static const ipu_kernel_operand dynamic_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y"), IPU__OUTPUT("scale"),
-                                                      IPU__OUTPUT("zero_point")};
+static const ipu__kernel_operand operands[]         = {IPU__INPUT("x"), IPU__INPUT("scale"),
+                                                       IPU__OPTIONAL("zero_point"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand fake_operands[]    = {IPU__INPUT("x"), IPU__INPUT("scale"),
+                                                       IPU__OPTIONAL("zero_point"), IPU__OUTPUT_OVER("y", X)};
+static const ipu__kernel_operand dynamic_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("y"),
+                                                       IPU__OUTPUT("scale"), IPU__OUTPUT("zero_point")};
 
 #define AXIS                                                       \
     {                                                              \
@@ -420,21 +420,21 @@ static const ipu__cpu_impl block_implementations[] = {
 static const ipu__cpu_impl dynamic_implementations[] = {
     {.head = {"blocks", ipu__op_fits_always}, .run = dynamic_run}};
 
-#define RECORD(op, prefix, operands_, ins, impls, plan_, ...)                              \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name            = #op,                   \
-                                                 .operands        = operands_,             \
-                                                 .n_operands      = IPU__COUNT(operands_), \
-                                                 .check           = ipu__op_check,         \
-                                                 .rows            = ipu__op_rows,          \
-                                                 .ref             = prefix##_ref,          \
-                                                 .work            = work,                  \
-                                                 .plan            = plan_,                 \
-                                                 .implementations = IPU__ON_CPU(impls)},   \
-                                     .n_in    = ins,                                       \
-                                     .family  = "quantize",                                \
-                                     .infer   = prefix##_infer,                            \
-                                     .samples = prefix##_samples,                          \
-                                     __VA_ARGS__}
+#define RECORD(op, prefix, operands_, ins, impls, plan_, ...)                               \
+    const ipu__op_def ipu__op_##op = {.kernel  = {.name            = #op,                   \
+                                                  .operands        = operands_,             \
+                                                  .n_operands      = IPU__COUNT(operands_), \
+                                                  .check           = ipu__op_check,         \
+                                                  .rows            = ipu__op_rows,          \
+                                                  .ref             = prefix##_ref,          \
+                                                  .work            = work,                  \
+                                                  .plan            = plan_,                 \
+                                                  .implementations = IPU__ON_CPU(impls)},   \
+                                      .n_in    = ins,                                       \
+                                      .family  = "quantize",                                \
+                                      .infer   = prefix##_infer,                            \
+                                      .samples = prefix##_samples,                          \
+                                      __VA_ARGS__}
 #define WITH_ATTRIBUTES(prefix) \
     .attributes = prefix##_attributes, .n_attributes = IPU__COUNT(prefix##_attributes)
 

@@ -59,10 +59,10 @@ static inline void ipu__quantized_store(ipu_type type, void *to, int64_t i, doub
 static inline bool ipu__is_8_bits(ipu_type type) { return type == IPU_INT8 || type == IPU_UINT8; }
 
 /* Checks that the operand is int8 or uint8. */
-ipu_status ipu__want_8_bits(const ipu_kernel_call *call, int operand);
+ipu_status ipu__want_8_bits(const ipu__kernel_call *call, int operand);
 
 /* Checks the number of scales or zero points: 1 or `n`. */
-ipu_status ipu__want_scales(const ipu_kernel_call *call, int operand, int64_t n, const char *of);
+ipu_status ipu__want_scales(const ipu__kernel_call *call, int operand, int64_t n, const char *of);
 
 /* ---- products ---- */
 
@@ -72,21 +72,21 @@ typedef struct ipu__int8_roles {
 } ipu__int8_roles;
 
 /* For matmul_integer, conv_integer, qlinear_matmul or qlinear_conv. */
-const ipu__int8_roles *ipu__int8_roles_of(const ipu_kernel_call *call);
+const ipu__int8_roles *ipu__int8_roles_of(const ipu__kernel_call *call);
 
 /* Checks types, and scales and zero points: 1 or `n_left` of `left`, 1 or `n_right` of `right`. */
-ipu_status ipu__int8_infer(const ipu_kernel_call *call, const ipu__int8_roles *r, int64_t n_left,
+ipu_status ipu__int8_infer(const ipu__kernel_call *call, const ipu__int8_roles *r, int64_t n_left,
                            int64_t n_right, ipu_type *out);
 
 /* The zero point of position `i`; the scale of a result, and of `n` from there on. */
-int32_t ipu__int8_zero(const ipu_kernel_call *call, void *const *operand, int zero, int64_t i);
-float   ipu__int8_scale(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+int32_t ipu__int8_zero(const ipu__kernel_call *call, void *const *operand, int zero, int64_t i);
+float   ipu__int8_scale(const ipu__kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                         int64_t i_left, int64_t i_right);
-void    ipu__int8_scales(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand,
+void    ipu__int8_scales(const ipu__kernel_call *call, const ipu__int8_roles *r, void *const *operand,
                          int64_t i_left, int64_t i_right, int64_t n, float *to);
 
 /* Stores sum `value` as element `at` of the output. */
-void ipu__int8_store(const ipu_kernel_call *call, const ipu__int8_roles *r, void *const *operand, int64_t at,
+void ipu__int8_store(const ipu__kernel_call *call, const ipu__int8_roles *r, void *const *operand, int64_t at,
                      uint32_t value, int64_t i_left, int64_t i_right);
 
 enum { IPU__INT8_BLOCK = 64, IPU__INT8_DEPTH = 32 }; /* rows and columns at a time; k is padded to this */
@@ -101,8 +101,9 @@ void ipu__int8_pack(ipu_type type, const void *x, int64_t step, int64_t n, int32
                     int16_t *to);
 
 /* Stores `n` sums of a row as elements from `at` of the output; `scales`: of each, unused if it is int32. */
-void ipu__int8_finish(const ipu_kernel_call *call, const ipu__int8_roles *r, const ipu__quantize_loops *loops,
-                      void *const *operand, const int32_t *sums, const float *scales, int64_t n, int64_t at);
+void ipu__int8_finish(const ipu__kernel_call *call, const ipu__int8_roles *r,
+                      const ipu__quantize_loops *loops, void *const *operand, const int32_t *sums,
+                      const float *scales, int64_t n, int64_t at);
 
 /* ---- onednn.c: exact if the CPU adds four products at a time in 32 bits ---- */
 

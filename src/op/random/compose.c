@@ -18,7 +18,7 @@
 
 enum { SEED, X = 0, X_SEED };
 
-static ipu_status want_seed(const ipu_kernel_call *call, int seed)
+static ipu_status want_seed(const ipu__kernel_call *call, int seed)
 {
     IPU_TRY(ipu__op_want_type(call, seed, IPU_UINT32));
     return ipu__op_want_shape(call, seed, &IPU_SHAPE(2));
@@ -38,7 +38,7 @@ static ipu_value log_of_rest(ipu_builder *b, ipu_value seed, ipu_shape shape)
 
 /* ---- by inverse distribution functions: of a seed alone ---- */
 
-static ipu_status made_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status made_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(want_seed(call, SEED));
     IPU_TRY(ipu__op_made(call, out));
@@ -47,34 +47,34 @@ static ipu_status made_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
                      ipu_type_name(out->type));
 }
 
-static ipu_status want_more_than_0(const ipu_kernel_call *call, const char *name)
+static ipu_status want_more_than_0(const ipu__kernel_call *call, const char *name)
 {
     double x = ipu__op_float(call, name);
     if (x > 0) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: %s = %g: expected more than 0", call->def->name, name, x);
 }
 
-static ipu_status exponential_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status exponential_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(want_more_than_0(call, "rate"));
     return made_infer(call, out);
 }
 
-static ipu_value exponential(ipu_builder *b, const ipu_kernel_call *call, ipu_value seed, ipu_shape shape)
+static ipu_value exponential(ipu_builder *b, const ipu__kernel_call *call, ipu_value seed, ipu_shape shape)
 {
     ipu_value y = ipu_neg(b, log_of_rest(b, seed, shape));
     return ipu_div(b, y, ipu_scalar_like(b, y, ipu__op_float(call, "rate")));
 }
 
 #define cauchy_infer made_infer
-static ipu_value cauchy(ipu_builder *b, const ipu_kernel_call *call, ipu_value seed, ipu_shape shape)
+static ipu_value cauchy(ipu_builder *b, const ipu__kernel_call *call, ipu_value seed, ipu_shape shape)
 {
     ipu_value angle = ipu__times(b, ipu__minus(b, uniform(b, seed, shape, 0), 0.5), M_PI);
     ipu_value y     = ipu__times(b, ipu_tan(b, angle), ipu__op_float(call, "sigma"));
     return ipu__plus(b, y, ipu__op_float(call, "median"));
 }
 
-static ipu_status geometric_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status geometric_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(want_more_than_0(call, "p"));
     if (ipu__op_float(call, "p") <= 1) return made_infer(call, out);
@@ -82,7 +82,7 @@ static ipu_status geometric_infer(const ipu_kernel_call *call, ipu_kernel_value 
                      ipu__op_float(call, "p"));
 }
 
-static ipu_value geometric(ipu_builder *b, const ipu_kernel_call *call, ipu_value seed, ipu_shape shape)
+static ipu_value geometric(ipu_builder *b, const ipu__kernel_call *call, ipu_value seed, ipu_shape shape)
 {
     double    p      = ipu__op_float(call, "p");
     ipu_value trials = log_of_rest(b, seed, shape);
@@ -92,23 +92,23 @@ static ipu_value geometric(ipu_builder *b, const ipu_kernel_call *call, ipu_valu
 }
 
 #define log_normal_infer made_infer
-static ipu_value log_normal(ipu_builder *b, const ipu_kernel_call *call, ipu_value seed, ipu_shape shape)
+static ipu_value log_normal(ipu_builder *b, const ipu__kernel_call *call, ipu_value seed, ipu_shape shape)
 {
     return ipu_exp(b, ipu_random_normal(b, seed, call->operand[SEED + 1].type, shape,
                                         ipu__op_float(call, "mean"), ipu__op_float(call, "std")));
 }
 
-static ipu_status permutation_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status permutation_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t n = ipu__op_int(call, "n");
     IPU_TRY(want_seed(call, SEED));
-    *out = (ipu_kernel_value){IPU_INT32, IPU_SHAPE(n)};
+    *out = (ipu__kernel_value){IPU_INT32, IPU_SHAPE(n)};
     if (n >= 0 && n <= INT32_MAX) return IPU_OK;
     return ipu__fail(IPU_INVALID, "random_permutation: n = %lld: expected 0 to %d", (long long)n, INT32_MAX);
 }
 
 /* The order that sorts random numbers. */
-static ipu_value permutation(ipu_builder *b, const ipu_kernel_call *call, ipu_value seed, ipu_shape shape)
+static ipu_value permutation(ipu_builder *b, const ipu__kernel_call *call, ipu_value seed, ipu_shape shape)
 {
     (void)call;
     ipu_value order = IPU_NO_VALUE;
@@ -213,7 +213,7 @@ static ipu_value poisson(ipu_builder *b, ipu_value rate, ipu_value seed)
 
 /* ---- of values: no gradient passes ---- */
 
-static ipu_status of_values_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status of_values_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 0, IPU_MAX_RANK - 1));
@@ -222,7 +222,7 @@ static ipu_status of_values_infer(const ipu_kernel_call *call, ipu_kernel_value 
     return IPU_OK;
 }
 
-static ipu_status dirichlet_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dirichlet_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK - 1));
     return of_values_infer(call, out);
@@ -233,14 +233,14 @@ static ipu_value as_given(ipu_builder *b, ipu_value x)
     return ipu_stop_gradient(b, ipu__as_type(b, x, IPU_FLOAT));
 }
 
-static ipu_status distinct_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status distinct_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t          samples = ipu__op_int(call, "samples");
     const ipu_shape *x       = &call->operand[X].shape;
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 1, IPU_MAX_RANK));
     IPU_TRY(want_seed(call, X_SEED));
-    *out                        = (ipu_kernel_value){IPU_INT32, *x};
+    *out                        = (ipu__kernel_value){IPU_INT32, *x};
     out->shape.dim[x->rank - 1] = samples;
     if (samples >= 0 && samples <= x->dim[x->rank - 1]) return IPU_OK;
     return ipu__fail(IPU_INVALID,
@@ -249,7 +249,8 @@ static ipu_status distinct_infer(const ipu_kernel_call *call, ipu_kernel_value *
 }
 
 /* The largest of the scores with Gumbel noise. */
-static void distinct_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void distinct_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     ipu_value scores = as_given(b, in[X]);
     ipu_value noise  = uniform(b, in[X_SEED], call->operand[X].shape, 1e-30);
@@ -259,7 +260,7 @@ static void distinct_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 
 /* ---- dropout of channels, and for selu ---- */
 
-static ipu_status dropout_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dropout_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     double p = ipu__op_float(call, "p");
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -269,26 +270,26 @@ static ipu_status dropout_infer(const ipu_kernel_call *call, ipu_kernel_value *o
     return ipu__fail(IPU_INVALID, "%s: p = %g: expected a probability, 0 to 1", call->def->name, p);
 }
 
-static ipu_status channel_dropout_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status channel_dropout_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_rank(call, X, 2, IPU_MAX_RANK));
     return dropout_infer(call, out);
 }
 
-static ipu_status alpha_dropout_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status alpha_dropout_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     return ipu__op_int(call, "channels") ? channel_dropout_infer(call, out) : dropout_infer(call, out);
 }
 
 /* 1 with the probability that is left: for each element, or for each channel (dimension 1). */
-static ipu_value kept(ipu_builder *b, const ipu_kernel_call *call, ipu_value seed, bool channels)
+static ipu_value kept(ipu_builder *b, const ipu__kernel_call *call, ipu_value seed, bool channels)
 {
     ipu_shape shape = call->operand[X].shape;
     for (int d = 2; d < shape.rank && channels; d++) shape.dim[d] = 1;
     return ipu_random_bernoulli(b, seed, call->operand[X].type, shape, 1 - ipu__op_float(call, "p"));
 }
 
-static void channel_dropout_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void channel_dropout_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                     ipu_value *out)
 {
     double    p     = ipu__op_float(call, "p");
@@ -298,7 +299,7 @@ static void channel_dropout_compose(ipu_builder *b, const ipu_kernel_call *call,
 }
 
 /* What drops out becomes the limit of selu far below 0; then mean and variance are made as they were. */
-static void alpha_dropout_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void alpha_dropout_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                   ipu_value *out)
 {
     const double alpha = 1.7580993408473766; /* minus that limit */
@@ -318,7 +319,7 @@ static void alpha_dropout_compose(ipu_builder *b, const ipu_kernel_call *call, c
 
 enum { TURN = 1 };
 
-static ipu_status turn_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status turn_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(want_seed(call, SEED));
     IPU_TRY(ipu__op_want_integer(call, TURN));
@@ -338,7 +339,7 @@ static uint32_t power_of(uint32_t x, uint64_t exponent)
 }
 
 /* Powers of 2^32 times the golden ratio less 1 keep turns of one loop in another apart. */
-static void turn_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void turn_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     uint64_t  exponent = (uint64_t)ipu__op_int(call, "depth") + 1;
     uint32_t  apart[2] = {power_of(UINT32_C(0x9E3779B9), exponent), 0};
@@ -349,10 +350,11 @@ static void turn_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand made_operands[]   = {IPU__INPUT("seed"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand values_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"), IPU__OUTPUT("out")};
-static const ipu_kernel_operand turn_operands[]   = {IPU__INPUT("seed"), IPU__INPUT("turn"),
-                                                     IPU__OUTPUT("out")};
+static const ipu__kernel_operand made_operands[]   = {IPU__INPUT("seed"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand values_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
+                                                      IPU__OUTPUT("out")};
+static const ipu__kernel_operand turn_operands[]   = {IPU__INPUT("seed"), IPU__INPUT("turn"),
+                                                      IPU__OUTPUT("out")};
 
 #define P_ATTRIBUTE                                                                                          \
     {                                                                                                        \
@@ -415,49 +417,49 @@ static const char *const turn_samples[] = {"uint32[2], int32[]", "uint32[2], uin
     .compose = which##_compose
 
 /* Of a seed: drawn as float and rounded to the type that is asked for, if the function does not. */
-#define MADE(op, which, text)                                                                        \
-    static void which##_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,    \
-                                ipu_value *out)                                                      \
-    {                                                                                                \
-        const ipu_kernel_value *as = &call->operand[SEED + 1];                                       \
-        out[0]                     = ipu__as_type(b, which(b, call, in[SEED], as->shape), as->type); \
-    }                                                                                                \
-    const ipu_op_def ipu__op_##op = {MEMBERS(op, made_operands, which, text),                        \
-                                     .attributes   = which##_attributes,                             \
-                                     .n_attributes = IPU__COUNT(which##_attributes),                 \
-                                     .samples      = which##_samples}
+#define MADE(op, which, text)                                                                         \
+    static void which##_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,    \
+                                ipu_value *out)                                                       \
+    {                                                                                                 \
+        const ipu__kernel_value *as = &call->operand[SEED + 1];                                       \
+        out[0]                      = ipu__as_type(b, which(b, call, in[SEED], as->shape), as->type); \
+    }                                                                                                 \
+    const ipu__op_def ipu__op_##op = {MEMBERS(op, made_operands, which, text),                        \
+                                      .attributes   = which##_attributes,                             \
+                                      .n_attributes = IPU__COUNT(which##_attributes),                 \
+                                      .samples      = which##_samples}
 MADE(random_exponential, exponential, "times between events");
 MADE(random_cauchy, cauchy, "of a Cauchy distribution");
 MADE(random_geometric, geometric, "how many trials it takes to succeed");
 MADE(random_log_normal, log_normal, "numbers whose logarithms are of a normal distribution");
 MADE(random_permutation, permutation, "0 to n - 1 in random order");
 
-#define OF_VALUES(op, which, which_infer, text)                                                   \
-    static void which##_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, \
-                                ipu_value *out)                                                   \
-    {                                                                                             \
-        ipu_value y = which(b, as_given(b, in[X]), in[X_SEED]);                                   \
-        out[0]      = ipu__as_type(b, y, call->operand[X].type);                                  \
-    }                                                                                             \
-    const ipu_op_def ipu__op_##op = {.kernel  = {.name       = #op,                               \
-                                                 .operands   = values_operands,                   \
-                                                 .n_operands = IPU__COUNT(values_operands),       \
-                                                 .check      = ipu__op_check},                         \
-                                     .n_in    = 2,                                                \
-                                     .family  = "random",                                         \
-                                     .summary = (text),                                           \
-                                     .infer   = which_infer,                                      \
-                                     .compose = which##_compose,                                  \
-                                     .samples = values_samples}
+#define OF_VALUES(op, which, which_infer, text)                                                    \
+    static void which##_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, \
+                                ipu_value *out)                                                    \
+    {                                                                                              \
+        ipu_value y = which(b, as_given(b, in[X]), in[X_SEED]);                                    \
+        out[0]      = ipu__as_type(b, y, call->operand[X].type);                                   \
+    }                                                                                              \
+    const ipu__op_def ipu__op_##op = {.kernel  = {.name       = #op,                               \
+                                                  .operands   = values_operands,                   \
+                                                  .n_operands = IPU__COUNT(values_operands),       \
+                                                  .check      = ipu__op_check},                         \
+                                      .n_in    = 2,                                                \
+                                      .family  = "random",                                         \
+                                      .summary = (text),                                           \
+                                      .infer   = which_infer,                                      \
+                                      .compose = which##_compose,                                  \
+                                      .samples = values_samples}
 OF_VALUES(random_gamma, gamma_of, of_values_infer, "of gamma distributions of order x and rate 1");
 OF_VALUES(random_dirichlet, dirichlet, dirichlet_infer,
           "of Dirichlet distributions, rows of the last dimension");
 OF_VALUES(random_poisson, poisson, of_values_infer, "of Poisson distributions of rate x");
 
-#define GIVEN(op, list, which, text)                                                                   \
-    const ipu_op_def ipu__op_##op = {MEMBERS(op, list, which, text), .attributes = which##_attributes, \
-                                     .n_attributes = IPU__COUNT(which##_attributes),                   \
-                                     .samples      = which##_samples}
+#define GIVEN(op, list, which, text)                                                                    \
+    const ipu__op_def ipu__op_##op = {MEMBERS(op, list, which, text), .attributes = which##_attributes, \
+                                      .n_attributes = IPU__COUNT(which##_attributes),                   \
+                                      .samples      = which##_samples}
 GIVEN(multinomial_distinct, values_operands, distinct,
       "classes drawn with probabilities softmax(x), none of them twice");
 GIVEN(channel_dropout, values_operands, channel_dropout, "dropout of whole channels");

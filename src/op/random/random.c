@@ -26,7 +26,7 @@ uint32_t ipu__random_word(const ipu__random *r, int64_t i)
     return words[i % 4];
 }
 
-ipu__random ipu__random_get(const ipu_kernel_call *call, void *const *operand, int seed)
+ipu__random ipu__random_get(const ipu__kernel_call *call, void *const *operand, int seed)
 {
     const uint32_t *s = operand[seed];
     ipu__random     r = {.key = {s[0], (uint32_t)ipu__op_int(call, "key")}, .step = s[1]};
@@ -76,7 +76,7 @@ static double int_of(const draw *d, int64_t i, const uint32_t *word)
 
 /* ---- inference ---- */
 
-static ipu_status want_seed(const ipu_kernel_call *call, int seed)
+static ipu_status want_seed(const ipu__kernel_call *call, int seed)
 {
     IPU_TRY(ipu__op_want_type(call, seed, IPU_UINT32));
     IPU_TRY(ipu__op_want_shape(call, seed, &IPU_SHAPE(2)));
@@ -85,20 +85,20 @@ static ipu_status want_seed(const ipu_kernel_call *call, int seed)
     return ipu__op_want_shape(call, seed + 1, &IPU_SCALAR);
 }
 
-static ipu_status want_key(const ipu_kernel_call *call)
+static ipu_status want_key(const ipu__kernel_call *call)
 {
     int64_t key = ipu__op_int(call, "key");
     if (key >= 0 && key <= UINT32_MAX) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: key = %lld: expected 0 to 2^32 - 1", call->def->name, (long long)key);
 }
 
-ipu_status ipu__random_check(const ipu_kernel_call *call, int seed)
+ipu_status ipu__random_check(const ipu__kernel_call *call, int seed)
 {
     IPU_TRY(want_seed(call, seed));
     return want_key(call);
 }
 
-static ipu_status floating_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status floating_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__random_check(call, SEED));
     IPU_TRY(ipu__op_made(call, out));
@@ -107,21 +107,21 @@ static ipu_status floating_infer(const ipu_kernel_call *call, ipu_kernel_value *
                      ipu_type_name(out->type));
 }
 
-static ipu_status want_probability(const ipu_kernel_call *call)
+static ipu_status want_probability(const ipu__kernel_call *call)
 {
     double p = ipu__op_float(call, "p");
     if (p >= 0 && p <= 1) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: p = %g: expected a probability, 0 to 1", call->def->name, p);
 }
 
-static ipu_status bernoulli_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status bernoulli_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__random_check(call, SEED));
     IPU_TRY(want_probability(call));
     return ipu__op_made(call, out);
 }
 
-static ipu_status int_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status int_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t low = ipu__op_int(call, "low"), high = ipu__op_int(call, "high");
     IPU_TRY(ipu__random_check(call, SEED));
@@ -137,7 +137,7 @@ static ipu_status int_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
                      (long long)low, (long long)high, ipu_type_name(out->type));
 }
 
-static ipu_status dropout_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dropout_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, 0));
     IPU_TRY(ipu__random_check(call, 1));
@@ -149,15 +149,15 @@ static ipu_status dropout_infer(const ipu_kernel_call *call, ipu_kernel_value *o
 /* ---- references and runs ---- */
 
 static const struct {
-    const ipu_op_def *op;
-    element_fn        element;
-    const char       *a, *b; /* attributes; NULL: none */
+    const ipu__op_def *op;
+    element_fn         element;
+    const char        *a, *b; /* attributes; NULL: none */
 } kinds[] = {{&ipu__op_random_uniform, uniform_of, "low", "high"},
              {&ipu__op_random_normal, normal_of, "mean", "std"},
              {&ipu__op_random_bernoulli, bernoulli_of, "p", NULL},
              {&ipu__op_random_int, int_of, "low", "high"}};
 
-static element_fn draw_of(const ipu_kernel_call *call, void *const *operand, draw *d)
+static element_fn draw_of(const ipu__kernel_call *call, void *const *operand, draw *d)
 {
     size_t kind = 0;
     while (&kinds[kind].op->kernel != call->def) kind++;
@@ -178,7 +178,7 @@ static void store(ipu_type type, void *to, int64_t i, double value)
     memcpy((char *)to + (size_t)i * size, &whole, size); /* low bytes first */
 }
 
-static void made_ref(const ipu_kernel_call *call, void *const *operand)
+static void made_ref(const ipu__kernel_call *call, void *const *operand)
 {
     draw       d;
     element_fn element = draw_of(call, operand, &d);
@@ -188,13 +188,13 @@ static void made_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static size_t made_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t made_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)call, (void)n_parts;
     return IPU__RANDOM_BLOCK * sizeof(uint32_t);
 }
 
-static ipu_status made_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status made_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state;
@@ -218,7 +218,7 @@ static ipu_status made_run(const ipu_kernel_call *call, void *state, void *const
 /* 1 / (1 - p); with p = 1 nothing is left to scale. */
 static float scale_of(double p) { return p < 1 ? (float)(1 / (1 - p)) : 0; }
 
-static void dropout_ref(const ipu_kernel_call *call, void *const *operand)
+static void dropout_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type    type = call->operand[0].type;
     double      p    = ipu__op_float(call, "p");
@@ -231,19 +231,19 @@ static void dropout_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static bool dropout_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool dropout_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
 }
 
-static size_t dropout_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t dropout_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)call, (void)n_parts;
     return IPU__RANDOM_BLOCK * (sizeof(uint32_t) + sizeof(float));
 }
 
-static ipu_status dropout_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status dropout_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                               int part, int n_parts)
 {
     (void)state;
@@ -279,12 +279,12 @@ static void dropout_grad(ipu__gradient *g)
 
 /* ---- pricing and records ---- */
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
     return 12 * (double)ipu__op_n_elements(&call->operand[call->n_operands - 1].shape);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu_type     type = call->operand[call->n_operands - 1].type;
     ipu__op_loop loop = {40, type == IPU_HALF ? 4 : 2, call->def == &ipu__op_random_normal.kernel ? 8 : 4};
@@ -314,10 +314,10 @@ static const ipu_op_attribute int_attributes[]     = {NUMBER("low", IPU_ATTRIBUT
 static const ipu_op_attribute dropout_attributes[] = {
     NUMBER("p", IPU_ATTRIBUTE_FLOAT, 0.5, "probability of 0"), KEY};
 
-static const ipu_kernel_operand made_operands[]    = {IPU__INPUT("seed"), IPU__OPTIONAL("replica"),
-                                                      IPU__OUTPUT("y")};
-static const ipu_kernel_operand dropout_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
-                                                      IPU__OPTIONAL("replica"), IPU__OUTPUT_OVER("y", 0)};
+static const ipu__kernel_operand made_operands[]    = {IPU__INPUT("seed"), IPU__OPTIONAL("replica"),
+                                                       IPU__OUTPUT("y")};
+static const ipu__kernel_operand dropout_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
+                                                       IPU__OPTIONAL("replica"), IPU__OUTPUT_OVER("y", 0)};
 
 static const char *const uniform_samples[]   = {"uint32[2]; shape=[5,7] low=-1",
                                                 "uint32[2], uint32[]; shape=[3] key=3",
@@ -339,22 +339,22 @@ static const ipu__cpu_impl made_implementations[] = {
 static const ipu__cpu_impl dropout_implementations[] = {
     {.head = {"blocks", dropout_fits}, .scratch_bytes = dropout_scratch_bytes, .run = dropout_run}};
 
-#define RECORD(op, kind, prefix, ins, ...)                                                                     \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                  \
-                                                      .operands        = kind##_operands,                      \
-                                                      .n_operands      = (ins) + 1,                            \
-                                                      .check           = ipu__op_check,                        \
-                                                      .rows            = ipu__op_rows,                         \
-                                                      .ref             = kind##_ref,                           \
-                                                      .work            = work,                                 \
-                                                      .plan            = plan,                                 \
-                                                      .implementations = IPU__ON_CPU(kind##_implementations)}, \
-                                     .n_in         = (ins),                                                    \
-                                     .family       = "random",                                                 \
-                                     .attributes   = prefix##_attributes,                                      \
-                                     .n_attributes = IPU__COUNT(prefix##_attributes),                          \
-                                     .samples      = prefix##_samples,                                         \
-                                     __VA_ARGS__}
+#define RECORD(op, kind, prefix, ins, ...)                                                                      \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name            = #op,                                  \
+                                                       .operands        = kind##_operands,                      \
+                                                       .n_operands      = (ins) + 1,                            \
+                                                       .check           = ipu__op_check,                        \
+                                                       .rows            = ipu__op_rows,                         \
+                                                       .ref             = kind##_ref,                           \
+                                                       .work            = work,                                 \
+                                                       .plan            = plan,                                 \
+                                                       .implementations = IPU__ON_CPU(kind##_implementations)}, \
+                                      .n_in         = (ins),                                                    \
+                                      .family       = "random",                                                 \
+                                      .attributes   = prefix##_attributes,                                      \
+                                      .n_attributes = IPU__COUNT(prefix##_attributes),                          \
+                                      .samples      = prefix##_samples,                                         \
+                                      __VA_ARGS__}
 RECORD(random_uniform, made, uniform, 2, .infer = floating_infer, .flags = IPU__OP_NO_GRADIENT,
        .summary = "random numbers, low <= y < high");
 RECORD(random_normal, made, normal, 2, .infer = floating_infer, .flags = IPU__OP_NO_GRADIENT,

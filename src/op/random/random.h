@@ -59,7 +59,7 @@ static inline ipu_half ipu__random_half(float value, uint32_t word)
 uint32_t ipu__random_word(const ipu__random *r, int64_t i);
 
 /* For a call whose operands `seed` and the next are the seed and the replica, with attribute "key". */
-ipu_status  ipu__random_check(const ipu_kernel_call *call, int seed);
-ipu__random ipu__random_get(const ipu_kernel_call *call, void *const *operand, int seed);
+ipu_status  ipu__random_check(const ipu__kernel_call *call, int seed);
+ipu__random ipu__random_get(const ipu__kernel_call *call, void *const *operand, int seed);
 
 #endif

@@ -24,7 +24,7 @@ static void store(ipu_type type, void *to, int64_t i, int64_t value)
 
 /* ---- bernoulli ---- */
 
-static ipu_status bernoulli_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status bernoulli_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const char *type = ipu__op_text(call, "type");
     IPU_TRY(ipu__op_want_floating(call, X));
@@ -36,7 +36,7 @@ static ipu_status bernoulli_infer(const ipu_kernel_call *call, ipu_kernel_value 
     return ipu__fail(IPU_INVALID, "bernoulli: there is no type \"%s\"", type);
 }
 
-static void bernoulli_range(const ipu_kernel_call *call, void *const *operand, ipu_interval mine)
+static void bernoulli_range(const ipu__kernel_call *call, void *const *operand, ipu_interval mine)
 {
     ipu_type    type = call->operand[X].type;
     ipu__random r    = ipu__random_get(call, operand, SEED);
@@ -45,19 +45,19 @@ static void bernoulli_range(const ipu_kernel_call *call, void *const *operand, i
               fraction(ipu__random_word(&r, i)) < ipu__number_load(type, operand[X], i));
 }
 
-static void bernoulli_ref(const ipu_kernel_call *call, void *const *operand)
+static void bernoulli_ref(const ipu__kernel_call *call, void *const *operand)
 {
     bernoulli_range(call, operand, (ipu_interval){0, ipu__op_n_elements(&call->operand[OUT].shape)});
 }
 
-static size_t words_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t words_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)call, (void)n_parts;
     return IPU__RANDOM_BLOCK * sizeof(uint32_t);
 }
 
-static ipu_status bernoulli_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
-                                int part, int n_parts)
+static ipu_status bernoulli_run(const ipu__kernel_call *call, void *state, void *const *operand,
+                                void *scratch, int part, int n_parts)
 {
     (void)state;
     ipu_type                 type = call->operand[X].type, out = call->operand[OUT].type;
@@ -79,7 +79,7 @@ static ipu_status bernoulli_run(const ipu_kernel_call *call, void *state, void *
 
 /* ---- multinomial ---- */
 
-static ipu_status multinomial_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status multinomial_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const char      *type    = ipu__op_text(call, "type");
     const ipu_shape *x       = &call->operand[X].shape;
@@ -87,7 +87,7 @@ static ipu_status multinomial_infer(const ipu_kernel_call *call, ipu_kernel_valu
     IPU_TRY(ipu__op_want_floating(call, X));
     IPU_TRY(ipu__op_want_rank(call, X, 2, 2));
     IPU_TRY(ipu__random_check(call, SEED));
-    *out = (ipu_kernel_value){ipu_type_find(type), IPU_SHAPE(x->dim[0], samples)};
+    *out = (ipu__kernel_value){ipu_type_find(type), IPU_SHAPE(x->dim[0], samples)};
     if (out->type != IPU_INT32 && out->type != IPU_INT64)
         return ipu__fail(IPU_INVALID, "multinomial: type %s: expected int32 or int64", type);
     if (samples >= 0 && (x->dim[1] > 0 || samples == 0) && x->dim[1] <= INT32_MAX) return IPU_OK;
@@ -112,7 +112,7 @@ static double largest(ipu_type type, const void *x, int64_t at, int64_t n)
     return most;
 }
 
-static void multinomial_ref(const ipu_kernel_call *call, void *const *operand)
+static void multinomial_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu_type    type    = call->operand[X].type;
     ipu__random r       = ipu__random_get(call, operand, SEED);
@@ -130,13 +130,13 @@ static void multinomial_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static double multinomial_ref_work(const ipu_kernel_call *call)
+static double multinomial_ref_work(const ipu__kernel_call *call)
 {
     return 40 * (double)ipu__op_n_elements(&call->operand[OUT].shape)
          * ((double)call->operand[X].shape.dim[1] + 1);
 }
 
-static size_t sums_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t sums_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     return (size_t)call->operand[X].shape.dim[1] * sizeof(double);
@@ -156,7 +156,7 @@ static int64_t find_class(const double *sums, int64_t n, double u)
     return low;
 }
 
-static ipu_status multinomial_run(const ipu_kernel_call *call, void *state, void *const *operand,
+static ipu_status multinomial_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                   void *scratch, int part, int n_parts)
 {
     (void)state;
@@ -178,18 +178,19 @@ static ipu_status multinomial_run(const ipu_kernel_call *call, void *state, void
 
 /* ---- prices and records ---- */
 
-static double bernoulli_work(const ipu_kernel_call *call)
+static double bernoulli_work(const ipu__kernel_call *call)
 {
     return 12 * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
-static double multinomial_work(const ipu_kernel_call *call)
+static double multinomial_work(const ipu__kernel_call *call)
 {
     return 12 * (double)ipu__op_n_elements(&call->operand[X].shape)
          + 30 * (double)ipu__op_n_elements(&call->operand[OUT].shape);
 }
 
-static ipu_status bernoulli_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status bernoulli_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                 ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {40, 2, 6};
     IPU_TRY(ipu__op_plan_loop(&loop, ipu__op_n_elements(&call->operand[X].shape), 2, target, out));
@@ -198,8 +199,8 @@ static ipu_status bernoulli_plan(const ipu_kernel_call *call, const ipu_target *
     return IPU_OK;
 }
 
-static ipu_status multinomial_plan(const ipu_kernel_call *call, const ipu_target *target,
-                                   ipu_kernel_plan *out)
+static ipu_status multinomial_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                   ipu__kernel_plan *out)
 {
     int64_t n         = ipu__op_n_elements(&call->operand[X].shape),
             m         = ipu__op_n_elements(&call->operand[OUT].shape);
@@ -210,10 +211,10 @@ static ipu_status multinomial_plan(const ipu_kernel_call *call, const ipu_target
     return IPU_OK;
 }
 
-static const ipu_kernel_operand bernoulli_operands[]   = {IPU__INPUT("p"), IPU__INPUT("seed"),
-                                                          IPU__OPTIONAL("replica"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand multinomial_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
-                                                          IPU__OPTIONAL("replica"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand bernoulli_operands[]   = {IPU__INPUT("p"), IPU__INPUT("seed"),
+                                                           IPU__OPTIONAL("replica"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand multinomial_operands[] = {IPU__INPUT("x"), IPU__INPUT("seed"),
+                                                           IPU__OPTIONAL("replica"), IPU__OUTPUT("y")};
 
 #define KEY                                                                                  \
     {                                                                                        \
@@ -244,25 +245,25 @@ static const ipu__cpu_impl bernoulli_implementations[] = {
 static const ipu__cpu_impl multinomial_implementations[] = {
     {.head = {"rows", ipu__op_fits_always}, .scratch_bytes = sums_bytes, .run = multinomial_run}};
 
-#define RECORD(op, ...)                                                                                      \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                \
-                                                      .operands        = op##_operands,                      \
-                                                      .n_operands      = 4,                                  \
-                                                      .check           = ipu__op_check,                      \
-                                                      .rows            = ipu__op_rows,                       \
-                                                      .ref             = op##_ref,                           \
-                                                      .work            = op##_work,                          \
-                                                      .ref_work        = op##_ref_work,                      \
-                                                      .plan            = op##_plan,                          \
-                                                      .implementations = IPU__ON_CPU(op##_implementations)}, \
-                                     .n_in         = 3,                                                      \
-                                     .family       = "random",                                               \
-                                     .flags        = IPU__OP_NO_GRADIENT | IPU__OP_SHORT_IN_HALF,            \
-                                     .attributes   = op##_attributes,                                        \
-                                     .n_attributes = IPU__COUNT(op##_attributes),                            \
-                                     .infer        = op##_infer,                                             \
-                                     .samples      = op##_samples,                                           \
-                                     __VA_ARGS__}
+#define RECORD(op, ...)                                                                                       \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name            = #op,                                \
+                                                       .operands        = op##_operands,                      \
+                                                       .n_operands      = 4,                                  \
+                                                       .check           = ipu__op_check,                      \
+                                                       .rows            = ipu__op_rows,                       \
+                                                       .ref             = op##_ref,                           \
+                                                       .work            = op##_work,                          \
+                                                       .ref_work        = op##_ref_work,                      \
+                                                       .plan            = op##_plan,                          \
+                                                       .implementations = IPU__ON_CPU(op##_implementations)}, \
+                                      .n_in         = 3,                                                      \
+                                      .family       = "random",                                               \
+                                      .flags        = IPU__OP_NO_GRADIENT | IPU__OP_SHORT_IN_HALF,            \
+                                      .attributes   = op##_attributes,                                        \
+                                      .n_attributes = IPU__COUNT(op##_attributes),                            \
+                                      .infer        = op##_infer,                                             \
+                                      .samples      = op##_samples,                                           \
+                                      __VA_ARGS__}
 RECORD(bernoulli, .summary = "1 with the probability that each element says, else 0");
 RECORD(multinomial, .summary = "random classes of each row, with probabilities softmax(x)");
 

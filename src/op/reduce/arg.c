@@ -19,7 +19,7 @@ typedef struct search {
     bool    largest, last;
 } search;
 
-static search search_of(const ipu_kernel_call *call)
+static search search_of(const ipu__kernel_call *call)
 {
     const ipu_shape *shape = &call->operand[X].shape;
     search           s     = {1, 1, 1, call->def == &ipu__op_argmax.kernel, ipu__op_int(call, "select_last")};
@@ -58,7 +58,7 @@ static bool element_beats(const search *s, ipu_type type, const void *x, int64_t
     return a > b || (a == b && s->last);
 }
 
-static void arg_ref(const ipu_kernel_call *call, void *const *operand)
+static void arg_ref(const ipu__kernel_call *call, void *const *operand)
 {
     search   s    = search_of(call);
     ipu_type type = call->operand[X].type;
@@ -144,14 +144,14 @@ static bool has_rows(const search *s, ipu_type type)
     return s->inner == 1 && (type == IPU_FLOAT || type == IPU_HALF || type == IPU_BFLOAT16);
 }
 
-static size_t arg_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t arg_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     search s = search_of(call);
     return has_rows(&s, call->operand[X].type) ? (size_t)s.n * sizeof(float) : 0;
 }
 
-static ipu_status arg_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status arg_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
     (void)state;
@@ -178,10 +178,10 @@ static ipu_status arg_run(const ipu_kernel_call *call, void *state, void *const 
 
 /* ---- the records ---- */
 
-static ipu_status arg_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status arg_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    const ipu_kernel_value *x    = &call->operand[X];
-    int                     axis = 0, rank = x->shape.rank > 0 ? x->shape.rank : 1; /* a scalar: as [1] */
+    const ipu__kernel_value *x    = &call->operand[X];
+    int                      axis = 0, rank = x->shape.rank > 0 ? x->shape.rank : 1; /* a scalar: as [1] */
     if (!by_type[x->type])
         return ipu__fail(IPU_INVALID, "%s: \"x\" must be of a floating or an integer type, found %s%s",
                          call->def->name, ipu_type_name(x->type), ipu__shape_str(&x->shape));
@@ -190,7 +190,7 @@ static ipu_status arg_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     if (n == 0 || n > INT32_MAX)
         return ipu__fail(IPU_INVALID, "%s: dimension %d of \"x\" %s%s must have 1 to %d elements",
                          call->def->name, axis, ipu_type_name(x->type), ipu__shape_str(&x->shape), INT32_MAX);
-    *out = (ipu_kernel_value){.type = IPU_INT32};
+    *out = (ipu__kernel_value){.type = IPU_INT32};
     for (int d = 0; d < x->shape.rank; d++)
         if (d != axis)
             out->shape.dim[out->shape.rank++] = x->shape.dim[d];
@@ -199,13 +199,13 @@ static ipu_status arg_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return IPU_OK;
 }
 
-static double arg_work(const ipu_kernel_call *call)
+static double arg_work(const ipu__kernel_call *call)
 {
     return 2 * (double)ipu__op_n_elements(&call->operand[X].shape);
 }
 
 /* A tile for some outputs, which receives what it searches. */
-static ipu_status arg_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status arg_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     search       s     = search_of(call);
     int64_t      n_out = s.outer * s.inner, each = ipu__op_ceil_div(n_out, ipu_target_n_tiles(target)) * s.n;
@@ -216,7 +216,7 @@ static ipu_status arg_plan(const ipu_kernel_call *call, const ipu_target *target
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 static const ipu__cpu_impl implementations[] = {
     {.head = {"plain", ipu__op_fits_always}, .scratch_bytes = arg_scratch_bytes, .run = arg_run},
@@ -247,25 +247,25 @@ static const char *const samples[] = {"float[3,4]",
                                       "float[3,500,101]; axis=1 select_last=1",
                                       NULL};
 
-#define RECORD(name_, summary_)                                                                            \
-    const ipu_op_def ipu__op_##name_ = {.kernel       = {.name            = #name_,                        \
-                                                         .operands        = operands,                      \
-                                                         .n_operands      = 2,                             \
-                                                         .check           = ipu__op_check,                 \
-                                                         .rows            = ipu__op_rows,                  \
-                                                         .ref             = arg_ref,                       \
-                                                         .work            = arg_work,                      \
-                                                         .plan            = arg_plan,                      \
-                                                         .implementations = IPU__ON_CPU(implementations)}, \
-                                        .n_in         = 1,                                                 \
-                                        .family       = "reduce",                                          \
-                                        .summary      = summary_,                                          \
-                                        .flags        = IPU__OP_NO_GRADIENT,                               \
-                                        .attributes   = attributes,                                        \
-                                        .n_attributes = IPU__COUNT(attributes),                            \
-                                        .infer        = arg_infer,                                         \
-                                        .fold         = ipu__fold_along_axis,                              \
-                                        .samples      = samples}
+#define RECORD(name_, summary_)                                                                             \
+    const ipu__op_def ipu__op_##name_ = {.kernel       = {.name            = #name_,                        \
+                                                          .operands        = operands,                      \
+                                                          .n_operands      = 2,                             \
+                                                          .check           = ipu__op_check,                 \
+                                                          .rows            = ipu__op_rows,                  \
+                                                          .ref             = arg_ref,                       \
+                                                          .work            = arg_work,                      \
+                                                          .plan            = arg_plan,                      \
+                                                          .implementations = IPU__ON_CPU(implementations)}, \
+                                         .n_in         = 1,                                                 \
+                                         .family       = "reduce",                                          \
+                                         .summary      = summary_,                                          \
+                                         .flags        = IPU__OP_NO_GRADIENT,                               \
+                                         .attributes   = attributes,                                        \
+                                         .n_attributes = IPU__COUNT(attributes),                            \
+                                         .infer        = arg_infer,                                         \
+                                         .fold         = ipu__fold_along_axis,                              \
+                                         .samples      = samples}
 RECORD(argmax, "index of the largest element along a dimension");
 RECORD(argmin, "index of the smallest element along a dimension");
 

@@ -86,7 +86,7 @@ static void ref_whole(const ipu__reduction *r, ipu__reduce_kind kind, ipu_type t
     }
 }
 
-void ipu__reduce_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__reduce_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__reduction   r    = ipu__reduction_of(call);
     ipu__reduce_kind kind = ipu__reduce_kind_of(call);
@@ -176,7 +176,7 @@ static void cut_leaves(state *s, int n_parts)
     if (n_blocks > 1) s->n_blocks = n_blocks;
 }
 
-static state cut(const ipu_kernel_call *call, int n_parts)
+static state cut(const ipu__kernel_call *call, int n_parts)
 {
     state s = {
         .r = ipu__reduction_of(call), .kind = ipu__reduce_kind_of(call), .type = call->operand[X].type};
@@ -194,7 +194,7 @@ static bool needs_floats(ipu_type type) { return type == IPU_HALF || type == IPU
 static size_t results_bytes(const state *s) { return ((size_t)s->n_columns * s->bytes + 63) / 64 * 64; }
 
 /* The results of a job, a level of the tree each, and elements as floats. */
-static size_t tree_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t tree_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     state  s      = cut(call, n_parts);
     size_t floats = needs_floats(s.type) ? IPU__REDUCE_LEAF * sizeof(float) : 0;
@@ -375,7 +375,7 @@ static void run_blocks(state *s, void *const *operand, char *acc, char *scratch,
     }
 }
 
-static ipu_status tree_run(const ipu_kernel_call *call, void *data, void *const *operand, void *scratch,
+static ipu_status tree_run(const ipu__kernel_call *call, void *data, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     if (ipu__reduce_planes_run(call, operand, part, n_parts)) return IPU_OK;
@@ -401,7 +401,7 @@ static void tree_release(void *data)
     ipu__free(s);
 }
 
-static ipu_status tree_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status tree_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s);
     if (!s) return ipu__fail_memory();
@@ -428,7 +428,7 @@ const ipu__cpu_impl ipu__reduce_implementations[1] = {
 
 /* ---- pricing ---- */
 
-double ipu__reduce_work(const ipu_kernel_call *call)
+double ipu__reduce_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[X].shape)
          + (double)ipu__op_n_elements(&call->operand[OUT].shape);
@@ -443,7 +443,7 @@ static double strided_cycles(double outputs, double each, double width, double n
 
 /* As many tiles as there are outputs, each receiving what it reduces; or, if outputs are fewer, all tiles
  * reduce what they hold, and a tile for each output collects the partial results. */
-ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+ipu_status ipu__reduce_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__reduction r     = ipu__reduction_of(call);
     double         bytes = (double)ipu_type_size(call->operand[X].type), launch;
@@ -451,7 +451,7 @@ ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *targe
     double         tiles = (double)ipu_target_n_tiles(target), workers = (double)ipu_target_n_workers(target);
     double         width = bytes < 8 ? 8 / bytes : 1;
     double         n     = n_out * n_each;
-    *out                 = (ipu_kernel_plan){
+    *out                 = (ipu__kernel_plan){
                         .basis = "PopLibs' estimate of a strided reduction, exchange at 4 bytes a cycle"};
     if (r.n_out == 0) return IPU_OK;
     IPU_TRY(ipu__op_constant(target, "compute_set_launch_cycles", &launch));
@@ -476,9 +476,9 @@ ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *targe
 }
 
 ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64_t n, int n_sums,
-                                 const ipu_target *target, ipu_kernel_plan *out)
+                                 const ipu_target *target, ipu__kernel_plan *out)
 {
-    ipu_kernel_plan shared;
+    ipu__kernel_plan shared;
     IPU_TRY(ipu__op_plan_loop(loop, n_rows * n, n > 0 ? n : 1, target, out));
     IPU_TRY(ipu__op_plan_loop(loop, n_rows * n, (int64_t)loop->step, target, &shared));
     if (n_rows == 0 || shared.n_tiles <= n_rows) return IPU_OK;

@@ -13,7 +13,7 @@
 enum { X, OUT };
 
 /* `op` over the axes of the call. */
-static ipu_value reduced(ipu_builder *b, const ipu_kernel_call *call, const char *op, ipu_value x)
+static ipu_value reduced(ipu_builder *b, const ipu__kernel_call *call, const char *op, ipu_value x)
 {
     size_t         n;
     const int64_t *axes = ipu__op_ints(call, "axes", &n);
@@ -33,7 +33,7 @@ static ipu_value power(ipu_builder *b, ipu_value x, double exponent)
 
 /* ---- norms ---- */
 
-static ipu_status norm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status norm_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     double p = ipu__op_float(call, "p");
     if (isnan(p)) return ipu__fail(IPU_INVALID, "reduce_norm: p is not a number");
@@ -41,7 +41,7 @@ static ipu_status norm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     return isinf(p) ? ipu__op_reduce_max.infer(call, out) : ipu__op_reduce_l2.infer(call, out);
 }
 
-static ipu_value norm_of(ipu_builder *b, const ipu_kernel_call *call, ipu_value x, double p)
+static ipu_value norm_of(ipu_builder *b, const ipu__kernel_call *call, ipu_value x, double p)
 {
     if (p == 2) return reduced(b, call, "reduce_l2", x);
     if (p == 1) return reduced(b, call, "reduce_l1", x);
@@ -54,7 +54,7 @@ static ipu_value norm_of(ipu_builder *b, const ipu_kernel_call *call, ipu_value 
     return power(b, reduced(b, call, "reduce_sum", power(b, size, p)), 1 / p);
 }
 
-static void norm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void norm_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value norm = norm_of(b, call, ipu__wide(b, in[X]), ipu__op_float(call, "p"));
     out[0]         = ipu__as_type(b, norm, call->operand[X].type);
@@ -62,7 +62,7 @@ static void norm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
 
 /* ---- renorm ---- */
 
-static ipu_status renorm_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status renorm_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int    axis;
     double p = ipu__op_float(call, "p"), most = ipu__op_float(call, "max_norm");
@@ -75,7 +75,7 @@ static ipu_status renorm_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     return IPU_OK;
 }
 
-static void renorm_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void renorm_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int    axis = 0, others[IPU_MAX_RANK], n = 0, rank = call->operand[X].shape.rank;
     double most = ipu__op_float(call, "max_norm");
@@ -92,12 +92,12 @@ static void renorm_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- standard deviations ---- */
 
-static ipu_status std_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status std_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     return ipu__op_reduce_variance.infer(call, out);
 }
 
-static void std_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void std_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value variance = ipu__emit1(b, "reduce_variance", call->attributes, call->n_attributes,
                                     IPU__IN(ipu__wide(b, in[X])));
@@ -109,12 +109,12 @@ static void std_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_v
 
 /* ---- of some elements ---- */
 
-static ipu_status nansum_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status nansum_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     return ipu__op_reduce_sum.infer(call, out);
 }
 
-static void nansum_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void nansum_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value x = in[X];
     if (ipu__op_is_floating(call->operand[X].type))
@@ -122,16 +122,16 @@ static void nansum_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
     out[0] = reduced(b, call, "reduce_sum", x);
 }
 
-static ipu_status count_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status count_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    ipu_kernel_call of_bool = *call; /* the shape is that of any reduction */
-    of_bool.operand[X].type = IPU_BOOL;
+    ipu__kernel_call of_bool = *call; /* the shape is that of any reduction */
+    of_bool.operand[X].type  = IPU_BOOL;
     IPU_TRY(ipu__op_reduce_any.infer(&of_bool, out));
     out->type = IPU_INT32;
     return IPU_OK;
 }
 
-static void count_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void count_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     ipu_value is_there = ipu__as_type(b, in[X], IPU_BOOL);
     out[0]             = reduced(b, call, "reduce_sum", ipu_cast(b, is_there, IPU_INT32));
@@ -139,7 +139,7 @@ static void count_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 #define AXES                                                               \
     {.name    = "axes",                                                    \
@@ -195,7 +195,7 @@ static const char *const count_samples[]  = {"float[3,4]", "int64[3,4]{-1,2}; ax
                                              "bool[2,3]; axes=[0]", NULL};
 
 #define RECORD(op, which, text)                                                                       \
-    const ipu_op_def ipu__op_##op = {                                                                 \
+    const ipu__op_def ipu__op_##op = {                                                                \
         .kernel       = {.name = #op, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
         .n_in         = 1,                                                                            \
         .family       = "reduce",                                                                     \

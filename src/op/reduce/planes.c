@@ -18,7 +18,7 @@ typedef struct planes {
     ipu_type type;
 } planes;
 
-static bool planes_of(const ipu_kernel_call *call, planes *out)
+static bool planes_of(const ipu__kernel_call *call, planes *out)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     ipu__reduce_kind kind = ipu__reduce_kind_of(call);
@@ -38,14 +38,14 @@ static bool planes_of(const ipu_kernel_call *call, planes *out)
     return true;
 }
 
-ipu_kernel_layouts ipu__reduce_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__reduce_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     planes   p;
-    unsigned bits = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
+    unsigned bits = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
     (void)n_parts;
     if (operand == X && planes_of(call, &p))
-        bits |= IPU_LAYOUT_BIT(IPU_LAYOUT_LANES) | IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
-    return (ipu_kernel_layouts){bits, bits, false};
+        bits |= IPU__LAYOUT_BIT(IPU__LAYOUT_LANES) | IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
+    return (ipu__kernel_layouts){bits, bits, false};
 }
 
 /* Adds the sums of sixteen planes that lie side by side, the first at element `at`. */
@@ -137,16 +137,16 @@ static void do_plain(const planes *p, const void *x, void *out, int64_t first, i
     }
 }
 
-bool ipu__reduce_planes_run(const ipu_kernel_call *call, void *const *operand, int part, int n_parts)
+bool ipu__reduce_planes_run(const ipu__kernel_call *call, void *const *operand, int part, int n_parts)
 {
     planes p;
     if (!planes_of(call, &p)) return false;
     int          how  = call->layout[X];
     int64_t      n    = p.channels * (p.by_channel ? 1 : p.images); /* outputs */
-    bool         many = how == IPU_LAYOUT_BLOCKED || (how == IPU_LAYOUT_LANES && !p.by_channel);
+    bool         many = how == IPU__LAYOUT_BLOCKED || (how == IPU__LAYOUT_LANES && !p.by_channel);
     ipu_interval mine = ipu__op_part(many ? n / IPU__LANES : n, 1, part, n_parts);
-    (how == IPU_LAYOUT_BLOCKED ? do_blocked
-     : how == IPU_LAYOUT_LANES ? do_lanes
-                               : do_plain)(&p, operand[X], operand[OUT], mine.begin, mine.end);
+    (how == IPU__LAYOUT_BLOCKED ? do_blocked
+     : how == IPU__LAYOUT_LANES ? do_lanes
+                                : do_plain)(&p, operand[X], operand[OUT], mine.begin, mine.end);
     return true;
 }

@@ -61,7 +61,7 @@ int64_t ipu__reduce_offset(const ipu__reduce_dims *dims, int64_t i)
     return offset;
 }
 
-static const ipu_op_def *const by_kind[IPU__N_REDUCE_KINDS] = {
+static const ipu__op_def *const by_kind[IPU__N_REDUCE_KINDS] = {
     [IPU__REDUCE_SUM]        = &ipu__op_reduce_sum,
     [IPU__REDUCE_MEAN]       = &ipu__op_reduce_mean,
     [IPU__REDUCE_SUM_SQUARE] = &ipu__op_reduce_sum_square,
@@ -72,14 +72,14 @@ static const ipu_op_def *const by_kind[IPU__N_REDUCE_KINDS] = {
     [IPU__REDUCE_ALL]        = &ipu__op_reduce_all,
 };
 
-ipu__reduce_kind ipu__reduce_kind_of(const ipu_kernel_call *call)
+ipu__reduce_kind ipu__reduce_kind_of(const ipu__kernel_call *call)
 {
     int kind = 0;
     while (&by_kind[kind]->kernel != call->def) kind++;
     return (ipu__reduce_kind)kind;
 }
 
-ipu__reduction ipu__reduction_of(const ipu_kernel_call *call)
+ipu__reduction ipu__reduction_of(const ipu__kernel_call *call)
 {
     bool mask[IPU_MAX_RANK] = {false};
     ipu__op_axes(call, "axes", call->operand[X].shape.rank, mask); /* seen by infer: cannot fail */
@@ -88,7 +88,7 @@ ipu__reduction ipu__reduction_of(const ipu_kernel_call *call)
 
 /* ---- inference ---- */
 
-static ipu_status check_keep_dims(const ipu_kernel_call *call)
+static ipu_status check_keep_dims(const ipu__kernel_call *call)
 {
     int64_t keep = ipu__op_int(call, "keep_dims");
     if (keep == 0 || keep == 1) return IPU_OK;
@@ -96,26 +96,26 @@ static ipu_status check_keep_dims(const ipu_kernel_call *call)
                      (long long)keep);
 }
 
-static ipu_status infer_shape(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer_shape(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
-    const ipu_kernel_value *x = &call->operand[X];
-    bool                    mask[IPU_MAX_RANK];
+    const ipu__kernel_value *x = &call->operand[X];
+    bool                     mask[IPU_MAX_RANK];
     IPU_TRY(check_keep_dims(call));
     IPU_TRY(ipu__op_axes(call, "axes", x->shape.rank, mask));
     bool keep = ipu__op_int(call, "keep_dims");
-    *out      = (ipu_kernel_value){.type = x->type};
+    *out      = (ipu__kernel_value){.type = x->type};
     for (int d = 0; d < x->shape.rank; d++)
         if (!mask[d] || keep) out->shape.dim[out->shape.rank++] = mask[d] ? 1 : x->shape.dim[d];
     return IPU_OK;
 }
 
-static ipu_status floating_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status floating_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_floating(call, X));
     return infer_shape(call, out);
 }
 
-static ipu_status number_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status number_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_type type = call->operand[X].type;
     if (type == IPU_BOOL)
@@ -124,7 +124,7 @@ static ipu_status number_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     return infer_shape(call, out);
 }
 
-static ipu_status extreme_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status extreme_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(number_infer(call, out));
     if (ipu__reduction_of(call).n_each > 0) return IPU_OK;
@@ -132,7 +132,7 @@ static ipu_status extreme_infer(const ipu_kernel_call *call, ipu_kernel_value *o
                      ipu_type_name(call->operand[X].type), ipu__shape_str(&call->operand[X].shape));
 }
 
-static ipu_status bool_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status bool_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_type(call, X, IPU_BOOL));
     return infer_shape(call, out);
@@ -146,7 +146,7 @@ typedef struct reduced_axes {
     int64_t n_each;
 } reduced_axes;
 
-static reduced_axes axes_of(const ipu_kernel_call *call)
+static reduced_axes axes_of(const ipu__kernel_call *call)
 {
     bool         mask[IPU_MAX_RANK] = {false};
     reduced_axes r                  = {.n_each = 1};
@@ -160,7 +160,7 @@ static reduced_axes axes_of(const ipu_kernel_call *call)
 }
 
 /* The result of a reduction with 1 where a dimension was dropped: it then broadcasts to its input. */
-static ipu_value with_kept_dims(ipu_builder *b, const ipu_kernel_call *call, ipu_value v)
+static ipu_value with_kept_dims(ipu_builder *b, const ipu__kernel_call *call, ipu_value v)
 {
     reduced_axes r     = axes_of(call);
     ipu_shape    shape = call->operand[X].shape;
@@ -290,14 +290,14 @@ static void prod_grad(ipu__gradient *g)
 
 /* ---- compositions ---- */
 
-static void l1_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void l1_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     reduced_axes r = axes_of(call);
     out[0]         = ipu_reduce_sum(b, ipu_abs(b, in[X]), r.axes, r.n, ipu__op_int(call, "keep_dims"));
 }
 
 /* Where all elements are 0 the gradient is taken as 0. */
-static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void l2_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     reduced_axes r    = axes_of(call);
     ipu_value    sum  = ipu_reduce_sum_square(b, in[X], r.axes, r.n, ipu__op_int(call, "keep_dims"));
@@ -307,7 +307,7 @@ static void l2_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_va
 }
 
 /* The maximum is taken out where it is finite: of infinities alone it is the result itself. */
-static void logsumexp_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void logsumexp_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     reduced_axes r    = axes_of(call);
@@ -324,7 +324,8 @@ static void logsumexp_compose(ipu_builder *b, const ipu_kernel_call *call, const
     out[0] = ipu_add(b, ipu_log(b, sum), top);
 }
 
-static void variance_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void variance_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     reduced_axes r    = axes_of(call);
     bool         keep = ipu__op_int(call, "keep_dims");
@@ -337,7 +338,7 @@ static void variance_compose(ipu_builder *b, const ipu_kernel_call *call, const 
 
 /* ---- the records ---- */
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 #define AXES                                                               \
     {.name    = "axes",                                                    \
@@ -450,7 +451,7 @@ static const char *const variance_samples[] = {"float[3,4]", "float[3,4]; axes=[
                                                "float[3,4]; axes=[0] keep_dims=1", NULL};
 
 /* A sum over the dimension: zeros add nothing. */
-static bool sum_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+static bool sum_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
     bool summed[IPU_MAX_RANK];
     if (ipu__op_axes(call, "axes", call->operand[0].shape.rank, summed) != IPU_OK || !summed[axis])
@@ -463,8 +464,8 @@ static bool sum_zeros(const ipu_kernel_call *call, int input, int axis, ipu__reg
 /* Over dimensions of one element: nothing is added up, and dimensions may go. */
 static ipu_status simplify(ipu__simplify *s)
 {
-    const ipu_kernel_value *x = &s->call.operand[0], *out = &s->call.operand[1];
-    int64_t                 n = ipu__op_n_elements(&x->shape);
+    const ipu__kernel_value *x = &s->call.operand[0], *out = &s->call.operand[1];
+    int64_t                  n = ipu__op_n_elements(&x->shape);
     if (x->type != out->type || n != ipu__op_n_elements(&out->shape) || n == 0) return IPU_OK;
     if (ipu__simplify_is_like(s, 0)) return ipu__simplify_if_alike(s);
     return s->become(s, &ipu__op_reshape, IPU__INTS("shape", out->shape.dim, out->shape.rank));
@@ -476,18 +477,18 @@ static ipu_status simplify(ipu__simplify *s)
         .ref = ipu__reduce_ref, .work = ipu__reduce_work, .plan = ipu__reduce_plan,                          \
         .implementations = IPU__ON_CPU(ipu__reduce_implementations)                                          \
     }
-#define RECORD(name_, infer_, samples_, ...)                                    \
-    const ipu_op_def ipu__op_##name_ = {.kernel       = KERNEL(name_),          \
-                                        .n_in         = 1,                      \
-                                        .family       = "reduce",               \
-                                        .attributes   = attributes,             \
-                                        .n_attributes = IPU__COUNT(attributes), \
-                                        .infer        = infer_,                 \
-                                        .fold         = ipu__fold_reduce,       \
-                                        .samples      = samples_,               \
-                                        __VA_ARGS__}
+#define RECORD(name_, infer_, samples_, ...)                                     \
+    const ipu__op_def ipu__op_##name_ = {.kernel       = KERNEL(name_),          \
+                                         .n_in         = 1,                      \
+                                         .family       = "reduce",               \
+                                         .attributes   = attributes,             \
+                                         .n_attributes = IPU__COUNT(attributes), \
+                                         .infer        = infer_,                 \
+                                         .fold         = ipu__fold_reduce,       \
+                                         .samples      = samples_,               \
+                                         __VA_ARGS__}
 #define COMPOSED(name_, attributes_, compose_, samples_, summary_)                                       \
-    const ipu_op_def ipu__op_##name_ = {                                                                 \
+    const ipu__op_def ipu__op_##name_ = {                                                                \
         .kernel       = {.name = #name_, .operands = operands, .n_operands = 2, .check = ipu__op_check}, \
         .n_in         = 1,                                                                               \
         .family       = "reduce",                                                                        \

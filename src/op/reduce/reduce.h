@@ -47,9 +47,9 @@ typedef enum ipu__reduce_kind {
     IPU__N_REDUCE_KINDS
 } ipu__reduce_kind;
 
-ipu__reduce_kind ipu__reduce_kind_of(const ipu_kernel_call *call);
+ipu__reduce_kind ipu__reduce_kind_of(const ipu__kernel_call *call);
 /* Attributes "axes" and "keep_dims", which `infer` has seen. */
-ipu__reduction ipu__reduction_of(const ipu_kernel_call *call);
+ipu__reduction ipu__reduction_of(const ipu__kernel_call *call);
 
 /* Something that was broadcast from `shape`, summed back to it. */
 ipu_value ipu__sum_to(ipu_builder *b, ipu_value from, const ipu_shape *shape);
@@ -94,21 +94,21 @@ IPU__SIMD_DECLARE(extern const ipu__reduce_table, ipu__reduce_loops_at)
 
 /* ---- kernels (kernel.c) ---- */
 
-void       ipu__reduce_ref(const ipu_kernel_call *call, void *const *operand);
-double     ipu__reduce_work(const ipu_kernel_call *call);
-ipu_status ipu__reduce_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out);
+void       ipu__reduce_ref(const ipu__kernel_call *call, void *const *operand);
+double     ipu__reduce_work(const ipu__kernel_call *call);
+ipu_status ipu__reduce_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out);
 
 /* Work on `n_rows` rows of `n`, each as a whole, that takes `n_sums` sums over the row on the way. Tiles hold
  * whole rows, or share rows and exchange sums, whichever is less. */
 ipu_status ipu__reduce_plan_rows(const ipu__op_loop *loop, int64_t n_rows, int64_t n, int n_sums,
-                                 const ipu_target *target, ipu_kernel_plan *out);
+                                 const ipu_target *target, ipu__kernel_plan *out);
 
 extern const ipu__cpu_impl ipu__reduce_implementations[1];
 
 /* ---- planes (planes.c) ---- */
 
-ipu_kernel_layouts ipu__reduce_layouts(const ipu_kernel_call *call, int n_parts, int operand);
+ipu__kernel_layouts ipu__reduce_layouts(const ipu__kernel_call *call, int n_parts, int operand);
 /* False: it is no sum or mean of planes, and plain. */
-bool ipu__reduce_planes_run(const ipu_kernel_call *call, void *const *operand, int part, int n_parts);
+bool ipu__reduce_planes_run(const ipu__kernel_call *call, void *const *operand, int part, int n_parts);
 
 #endif

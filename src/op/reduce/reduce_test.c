@@ -203,13 +203,13 @@ static void logsumexp_neither_overflows_nor_loses_infinity(void **unused)
 static void check_refused(const char *op, const ipu_attribute *attribute, ipu_type type, ipu_shape shape,
                           const char *words)
 {
-    const ipu_op_def *def  = ipu__op_find(op);
-    ipu_kernel_call   call = {.def          = &def->kernel,
-                              .attributes   = attribute,
-                              .n_attributes = attribute != NULL,
-                              .n_operands   = 1,
-                              .operand      = {{type, shape}}};
-    ipu_kernel_value  out;
+    const ipu__op_def *def  = ipu__op_find(op);
+    ipu__kernel_call   call = {.def          = &def->kernel,
+                               .attributes   = attribute,
+                               .n_attributes = attribute != NULL,
+                               .n_operands   = 1,
+                               .operand      = {{type, shape}}};
+    ipu__kernel_value  out;
     assert_int_equal(def->infer(&call, &out), IPU_INVALID);
     if (!strstr(ipu_message(), words)) fail_msg("\"%s\" is not in \"%s\"", words, ipu_message());
 }

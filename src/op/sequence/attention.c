@@ -10,7 +10,7 @@
 enum { Q = IPU__ATTENTION_Q, K, V, MASK, OUT, LSE };
 enum { G_D_OUT, G_Q, G_K, G_V, G_MASK, G_OUT, G_LSE, G_D_LSE, G_D_Q, G_D_K, G_D_V };
 
-static bool is_grad(const ipu_kernel_call *call) { return call->def == &ipu__op_attention_grad.kernel; }
+static bool is_grad(const ipu__kernel_call *call) { return call->def == &ipu__op_attention_grad.kernel; }
 
 /* ---- what a call is ---- */
 
@@ -28,7 +28,7 @@ static void set_mask(ipu__attention *a, const ipu_shape *q, const ipu_shape *mas
     for (int d = 0; d < q->rank - 2; d++) a->mask_leading[d] = strides[q->rank - 1 - d];
 }
 
-ipu__attention ipu__attention_get(const ipu_kernel_call *call)
+ipu__attention ipu__attention_get(const ipu__kernel_call *call)
 {
     int              first = is_grad(call) ? G_Q : Q, mask = first + MASK - Q;
     const ipu_shape *q = &call->operand[first].shape, *k = &call->operand[first + 1].shape;
@@ -65,7 +65,7 @@ int64_t ipu__attention_mask_at(const ipu__attention *a, int64_t group, int64_t q
 
 /* ---- check ---- */
 
-static ipu_status check_mask(const ipu_kernel_call *call, int q, int64_t keys)
+static ipu_status check_mask(const ipu__kernel_call *call, int q, int64_t keys)
 {
     int mask = q + MASK - Q;
     if (!ipu__kernel_has(call, mask)) return IPU_OK;
@@ -85,7 +85,7 @@ static ipu_status check_mask(const ipu_kernel_call *call, int q, int64_t keys)
 }
 
 /* q, k and v, which are operands q, q + 1 and q + 2; what comes out has the shape *out. */
-static ipu_status check_inputs(const ipu_kernel_call *call, int q, ipu_shape *out)
+static ipu_status check_inputs(const ipu__kernel_call *call, int q, ipu_shape *out)
 {
     int64_t causal = ipu__op_int(call, "causal");
     if (causal != 0 && causal != 1)
@@ -113,18 +113,18 @@ static ipu_status check_inputs(const ipu_kernel_call *call, int q, ipu_shape *ou
     return check_mask(call, q, keys);
 }
 
-static ipu_status attention_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status attention_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_shape shape;
     IPU_TRY(check_inputs(call, Q, &shape));
     ipu_type type = call->operand[Q].type;
-    out[0]        = (ipu_kernel_value){type, shape};
+    out[0]        = (ipu__kernel_value){type, shape};
     shape.rank--;
-    out[1] = (ipu_kernel_value){type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT, shape};
+    out[1] = (ipu__kernel_value){type == IPU_DOUBLE ? IPU_DOUBLE : IPU_FLOAT, shape};
     return IPU_OK;
 }
 
-static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_shape shape;
     IPU_TRY(check_inputs(call, G_Q, &shape));
@@ -191,7 +191,7 @@ static void row_ref(const use *u, int64_t group, int64_t query)
     }
 }
 
-void ipu__attention_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__attention_ref(const ipu__kernel_call *call, void *const *operand)
 {
     use u = {ipu__attention_get(call), operand};
     for (int64_t group = 0; group < u.a.groups; group++)
@@ -251,7 +251,7 @@ static void grad_ref_keys(const use *u, bool has_d_lse, int64_t group)
         }
 }
 
-void ipu__attention_grad_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__attention_grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     use  u         = {ipu__attention_get(call), operand};
     bool has_d_lse = ipu__kernel_has(call, G_D_LSE);
@@ -263,7 +263,7 @@ void ipu__attention_grad_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- work and price ---- */
 
-static double n_products(const ipu_kernel_call *call, const ipu__attention *a)
+static double n_products(const ipu__kernel_call *call, const ipu__attention *a)
 {
     double scores = (double)a->groups * (double)a->queries * (double)a->keys;
     double each   = is_grad(call) ? 3.0 * (double)a->depth + 2.0 * (double)a->width
@@ -271,17 +271,18 @@ static double n_products(const ipu_kernel_call *call, const ipu__attention *a)
     return scores * each;
 }
 
-static double attention_work(const ipu_kernel_call *call)
+static double attention_work(const ipu__kernel_call *call)
 {
     ipu__attention a = ipu__attention_get(call);
     return 2 * n_products(call, &a) + 20.0 * (double)a.groups * (double)a.queries * (double)a.keys;
 }
 
 /* Rows of queries are dealt to tiles; each is sent the keys and values of its group. */
-static ipu_status attention_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status attention_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                 ipu__kernel_plan *out)
 {
     ipu__attention a = ipu__attention_get(call);
-    *out             = (ipu_kernel_plan){0};
+    *out             = (ipu__kernel_plan){0};
     out->basis =
         "our estimate: rows of queries over tiles, products at the AMP unit's rate, PopLibs' exponential per "
         "score; keys and values sent to all tiles of a group";
@@ -309,9 +310,9 @@ static ipu_status attention_plan(const ipu_kernel_call *call, const ipu_target *
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand operands[]      = {IPU__INPUT("q"),       IPU__INPUT("k"),    IPU__INPUT("v"),
-                                                   IPU__OPTIONAL("mask"), IPU__OUTPUT("out"), IPU__OUTPUT("lse")};
-static const ipu_kernel_operand grad_operands[] = {
+static const ipu__kernel_operand operands[] = {IPU__INPUT("q"),       IPU__INPUT("k"),    IPU__INPUT("v"),
+                                               IPU__OPTIONAL("mask"), IPU__OUTPUT("out"), IPU__OUTPUT("lse")};
+static const ipu__kernel_operand grad_operands[] = {
     IPU__INPUT("d_out"),   IPU__INPUT("q"),    IPU__INPUT("k"),   IPU__INPUT("v"),
     IPU__OPTIONAL("mask"), IPU__INPUT("out"),  IPU__INPUT("lse"), IPU__OPTIONAL("d_lse"),
     IPU__OUTPUT("d_q"),    IPU__OUTPUT("d_k"), IPU__OUTPUT("d_v")};
@@ -353,20 +354,20 @@ static const char *const grad_samples[] = {
     }
 
 /* Queries are independent of each other; `q` is the operand that they are. */
-static bool has_own_queries(const ipu_kernel_call *call, int q, int axis)
+static bool has_own_queries(const ipu__kernel_call *call, int q, int axis)
 {
     const ipu_shape *mask = &call->operand[q + MASK - Q].shape;
     if (ipu__op_int(call, "causal") || axis != call->operand[q].shape.rank - 2) return false;
     return !ipu__kernel_has(call, q + MASK - Q) || mask->rank < 2 || mask->dim[mask->rank - 2] == 1;
 }
 
-static bool region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+static bool region(const ipu__kernel_call *call, int axis, ipu__regions *out)
 {
     out->in[Q] = axis;
     return has_own_queries(call, Q, axis);
 }
 
-static bool grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+static bool grad_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
     static const int rows[] = {IPU__ATTENTION_GRAD_D_OUT, G_Q, IPU__ATTENTION_GRAD_OUT,
                                IPU__ATTENTION_GRAD_LSE};
@@ -376,7 +377,7 @@ static bool grad_zeros(const ipu_kernel_call *call, int input, int axis, ipu__re
     return has_own_queries(call, G_Q, axis) && !ipu__kernel_has(call, IPU__ATTENTION_GRAD_D_LSE);
 }
 
-const ipu_op_def ipu__op_attention = {
+const ipu__op_def ipu__op_attention = {
     .kernel       = KERNEL(attention, operands, ipu__attention_ref, ipu__attention_impl),
     .n_in         = 4,
     .family       = "attention",
@@ -393,7 +394,7 @@ const ipu_op_def ipu__op_attention = {
     .samples      = samples,
 };
 
-const ipu_op_def ipu__op_attention_grad = {
+const ipu__op_def ipu__op_attention_grad = {
     .kernel       = KERNEL(attention_grad, grad_operands, ipu__attention_grad_ref, ipu__attention_grad_impl),
     .n_in         = 8,
     .family       = "attention",

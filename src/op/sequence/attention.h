@@ -46,11 +46,11 @@ typedef struct ipu__attention {
 } ipu__attention;
 
 /* For a call that passed `infer`. */
-ipu__attention ipu__attention_get(const ipu_kernel_call *call);
+ipu__attention ipu__attention_get(const ipu__kernel_call *call);
 int64_t        ipu__attention_mask_at(const ipu__attention *a, int64_t group, int64_t query);
 
-void ipu__attention_ref(const ipu_kernel_call *call, void *const *operand);
-void ipu__attention_grad_ref(const ipu_kernel_call *call, void *const *operand);
+void ipu__attention_ref(const ipu__kernel_call *call, void *const *operand);
+void ipu__attention_grad_ref(const ipu__kernel_call *call, void *const *operand);
 
 /* ---- attention_run.c ---- */
 
@@ -59,7 +59,8 @@ extern const ipu__cpu_impl ipu__attention_impl[1], ipu__attention_grad_impl[1];
 /* ---- attention_emit.c ---- */
 
 void ipu__attention_emit_grad(ipu__gradient *g);
-void ipu__attention_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+void ipu__attention_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                            ipu_value *out);
 
 /* ---- attention_simd.c: rows of scores ---- */
 

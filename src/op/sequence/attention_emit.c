@@ -33,10 +33,10 @@ static ipu_value scores(ipu_builder *b, const ipu__attention *a, const ipu_value
     return a->causal ? ipu_add(b, s, causal_mask(b, a)) : s;
 }
 
-void ipu__attention_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__attention_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
-    ipu__attention          a    = ipu__attention_get(call);
-    const ipu_kernel_value *made = &call->operand[IPU__ATTENTION_OUT];
+    ipu__attention           a    = ipu__attention_get(call);
+    const ipu__kernel_value *made = &call->operand[IPU__ATTENTION_OUT];
     if (a.keys == 0 || a.queries == 0 || a.groups == 0) { /* there are no rows */
         out[0] = ipu_constant_value(b, made[0].type, made[0].shape, 0);
         out[1] = ipu_constant_value(b, made[1].type, made[1].shape, 0);

@@ -66,20 +66,20 @@ static areas plan_scratch(const ipu__attention *a, bool back)
     return s;
 }
 
-static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[IPU__ATTENTION_GRAD_Q].type != IPU_DOUBLE; /* k forwards: of the same type */
 }
 
-static size_t forward_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t forward_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__attention a = ipu__attention_get(call);
     return (size_t)plan_scratch(&a, false).total * sizeof(float);
 }
 
-static size_t back_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t back_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__attention a = ipu__attention_get(call);
@@ -111,7 +111,7 @@ static void make_products(state *s, bool back)
     }
 }
 
-static ipu_status prepare(const ipu_kernel_call *call, bool back, void **out)
+static ipu_status prepare(const ipu__kernel_call *call, bool back, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s);
     if (!s) return ipu__fail_memory();
@@ -122,13 +122,13 @@ static ipu_status prepare(const ipu_kernel_call *call, bool back, void **out)
     return IPU_OK;
 }
 
-static ipu_status forward_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status forward_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     return prepare(call, false, out);
 }
 
-static ipu_status back_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status back_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     return prepare(call, true, out);
@@ -206,7 +206,7 @@ static void run_block(const job *j, const float *q, const float *v, float *out, 
         j->s->loops->multiply(out + (first + i) * a->width, 1 / sums[i], a->width);
 }
 
-static ipu_status forward_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+static ipu_status forward_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
     (void)call;
@@ -294,7 +294,7 @@ static void run_back_group(const job *j, bool has_d_lse)
     store(j, G_D_V, n_v, j->at.d_v, 0, n_v);
 }
 
-static ipu_status back_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
+static ipu_status back_run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     const state *s    = prepared;

@@ -9,7 +9,7 @@
 /* ---- what a call is ---- */
 
 static const struct cell {
-    const ipu_op_def            *op, *grad;
+    const ipu__op_def           *op, *grad;
     int                          n_gates, n_saved;
     ipu__recurrent_operands      at;
     ipu__recurrent_grad_operands grad_at;
@@ -76,7 +76,7 @@ static const struct cell {
                                .d_hh    = -1}},
 };
 
-static const struct cell *cell_of(const ipu_kernel_call *call, bool *is_grad)
+static const struct cell *cell_of(const ipu__kernel_call *call, bool *is_grad)
 {
     const struct cell *c = cells;
     while (&c->op->kernel != call->def && &c->grad->kernel != call->def) c++;
@@ -84,7 +84,7 @@ static const struct cell *cell_of(const ipu_kernel_call *call, bool *is_grad)
     return c;
 }
 
-static ipu__recurrent get(const ipu_kernel_call *call)
+static ipu__recurrent get(const ipu__kernel_call *call)
 {
     bool               is_grad;
     const struct cell *c = cell_of(call, &is_grad);
@@ -97,7 +97,7 @@ static ipu__recurrent get(const ipu_kernel_call *call)
     return r;
 }
 
-ipu__recurrent ipu__recurrent_get(const ipu_kernel_call *call)
+ipu__recurrent ipu__recurrent_get(const ipu__kernel_call *call)
 {
     ipu__recurrent r   = get(call);
     r.at               = cells[r.cell].at;
@@ -110,7 +110,7 @@ ipu__recurrent ipu__recurrent_get(const ipu_kernel_call *call)
     return r;
 }
 
-ipu__recurrent ipu__recurrent_grad_get(const ipu_kernel_call *call)
+ipu__recurrent ipu__recurrent_grad_get(const ipu__kernel_call *call)
 {
     ipu__recurrent r       = get(call);
     r.grad_at              = cells[r.cell].grad_at;
@@ -123,7 +123,7 @@ ipu__recurrent ipu__recurrent_grad_get(const ipu_kernel_call *call)
 
 /* ---- check ---- */
 
-static ipu_status check_flag(const ipu_kernel_call *call, const char *name)
+static ipu_status check_flag(const ipu__kernel_call *call, const char *name)
 {
     int64_t value = ipu__op_int(call, name);
     if (value == 0 || value == 1) return IPU_OK;
@@ -131,7 +131,7 @@ static ipu_status check_flag(const ipu_kernel_call *call, const char *name)
                      (long long)value);
 }
 
-static ipu_status check_attributes(const ipu_kernel_call *call, ipu__cell cell)
+static ipu_status check_attributes(const ipu__kernel_call *call, ipu__cell cell)
 {
     IPU_TRY(check_flag(call, "reverse"));
     if (cell != IPU__RNN) return IPU_OK;
@@ -141,16 +141,16 @@ static ipu_status check_attributes(const ipu_kernel_call *call, ipu__cell cell)
 }
 
 /* Operand `i`, if the cell has it and it is given, is of type and shape. */
-static ipu_status want(const ipu_kernel_call *call, int like, int i, ipu_shape shape)
+static ipu_status want(const ipu__kernel_call *call, int like, int i, ipu_shape shape)
 {
     if (i < 0 || (call->def->operands[i].optional && !ipu__kernel_has(call, i))) return IPU_OK;
     IPU_TRY(ipu__op_want_same_type(call, like, i));
     return ipu__op_want_shape(call, i, &shape);
 }
 
-static void set(ipu_kernel_value *out, int first, int i, ipu_type type, ipu_shape shape)
+static void set(ipu__kernel_value *out, int first, int i, ipu_type type, ipu_shape shape)
 {
-    if (i >= 0) out[i - first] = (ipu_kernel_value){type, shape};
+    if (i >= 0) out[i - first] = (ipu__kernel_value){type, shape};
 }
 
 /* G*H, which may not fit where shapes are nonsense: then no weight can have it. */
@@ -160,7 +160,7 @@ static int64_t wide(int n_gates, int64_t hidden)
     return __builtin_mul_overflow(n_gates, hidden, &rows) ? -1 : rows;
 }
 
-static ipu_status recurrent_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status recurrent_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool                           is_grad;
     const struct cell             *c  = cell_of(call, &is_grad);
@@ -191,7 +191,7 @@ static ipu_status recurrent_infer(const ipu_kernel_call *call, ipu_kernel_value 
     return IPU_OK;
 }
 
-static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool                                is_grad;
     const struct cell                  *c    = cell_of(call, &is_grad);
@@ -222,7 +222,7 @@ static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 
 /* ---- work and price ---- */
 
-static ipu__recurrent get_either(const ipu_kernel_call *call)
+static ipu__recurrent get_either(const ipu__kernel_call *call)
 {
     bool is_grad;
     (void)cell_of(call, &is_grad);
@@ -234,17 +234,18 @@ static double products(const ipu__recurrent *r)
     return (double)r->batch * r->n_gates * (double)r->hidden * (double)(r->inputs + r->hidden);
 }
 
-static double recurrent_work(const ipu_kernel_call *call)
+static double recurrent_work(const ipu__kernel_call *call)
 {
     ipu__recurrent r = get_either(call);
     return (double)r.steps * (2 * products(&r) + 20.0 * (double)(r.batch * r.hidden));
 }
 
 /* Every step is two supersteps: products, of which each tile has an even share, and the elementwise loop. */
-static ipu_status recurrent_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status recurrent_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                 ipu__kernel_plan *out)
 {
     ipu__recurrent r = get_either(call);
-    *out             = (ipu_kernel_plan){0};
+    *out             = (ipu__kernel_plan){0};
     out->basis =
         "our estimate: per step, products shared evenly at the AMP unit's rate and a loop of PopLibs' "
         "nonlinearities; h sent to all tiles";
@@ -295,23 +296,23 @@ static const ipu_op_attribute back_attributes[]  = {REVERSE};
 #define LAYER_INPUTS                                                                                       \
     IPU__INPUT("x"), IPU__INPUT("w_ih"), IPU__INPUT("w_hh"), IPU__OPTIONAL("b_ih"), IPU__OPTIONAL("b_hh"), \
         IPU__OPTIONAL("h0")
-static const ipu_kernel_operand rnn_operands[]  = {LAYER_INPUTS, IPU__OUTPUT("y"), IPU__OUTPUT("h_n")};
-static const ipu_kernel_operand gru_operands[]  = {LAYER_INPUTS, IPU__OUTPUT("y"), IPU__OUTPUT("h_n"),
-                                                   IPU__OUTPUT("gates")};
-static const ipu_kernel_operand lstm_operands[] = {LAYER_INPUTS,        IPU__OPTIONAL("c0"),
-                                                   IPU__OUTPUT("y"),    IPU__OUTPUT("h_n"),
-                                                   IPU__OUTPUT("c_n"),  IPU__OUTPUT("gates"),
-                                                   IPU__OUTPUT("cells")};
+static const ipu__kernel_operand rnn_operands[]  = {LAYER_INPUTS, IPU__OUTPUT("y"), IPU__OUTPUT("h_n")};
+static const ipu__kernel_operand gru_operands[]  = {LAYER_INPUTS, IPU__OUTPUT("y"), IPU__OUTPUT("h_n"),
+                                                    IPU__OUTPUT("gates")};
+static const ipu__kernel_operand lstm_operands[] = {LAYER_INPUTS,        IPU__OPTIONAL("c0"),
+                                                    IPU__OUTPUT("y"),    IPU__OUTPUT("h_n"),
+                                                    IPU__OUTPUT("c_n"),  IPU__OUTPUT("gates"),
+                                                    IPU__OUTPUT("cells")};
 
-static const ipu_kernel_operand rnn_grad_operands[]  = {IPU__OPTIONAL("d_y"), IPU__OPTIONAL("d_h_n"),
-                                                        IPU__INPUT("w_hh"),   IPU__INPUT("y"),
-                                                        IPU__OUTPUT("d_ih"),  IPU__OUTPUT("d_h0")};
-static const ipu_kernel_operand gru_grad_operands[]  = {IPU__OPTIONAL("d_y"),     IPU__OPTIONAL("d_h_n"),
-                                                        IPU__INPUT("w_hh"),       IPU__INPUT("y"),
-                                                        IPU__INPUT("gates"),      IPU__OPTIONAL("h0"),
-                                                        IPU__OPTIONAL("d_gates"), IPU__OUTPUT("d_ih"),
-                                                        IPU__OUTPUT("d_hh"),      IPU__OUTPUT("d_h0")};
-static const ipu_kernel_operand lstm_grad_operands[] = {
+static const ipu__kernel_operand rnn_grad_operands[]  = {IPU__OPTIONAL("d_y"), IPU__OPTIONAL("d_h_n"),
+                                                         IPU__INPUT("w_hh"),   IPU__INPUT("y"),
+                                                         IPU__OUTPUT("d_ih"),  IPU__OUTPUT("d_h0")};
+static const ipu__kernel_operand gru_grad_operands[]  = {IPU__OPTIONAL("d_y"),     IPU__OPTIONAL("d_h_n"),
+                                                         IPU__INPUT("w_hh"),       IPU__INPUT("y"),
+                                                         IPU__INPUT("gates"),      IPU__OPTIONAL("h0"),
+                                                         IPU__OPTIONAL("d_gates"), IPU__OUTPUT("d_ih"),
+                                                         IPU__OUTPUT("d_hh"),      IPU__OUTPUT("d_h0")};
+static const ipu__kernel_operand lstm_grad_operands[] = {
     IPU__OPTIONAL("d_y"),     IPU__OPTIONAL("d_h_n"), IPU__OPTIONAL("d_c_n"), IPU__INPUT("w_hh"),
     IPU__INPUT("gates"),      IPU__INPUT("cells"),    IPU__OPTIONAL("c0"),    IPU__OPTIONAL("d_gates"),
     IPU__OPTIONAL("d_cells"), IPU__OUTPUT("d_ih"),    IPU__OUTPUT("d_h0"),    IPU__OUTPUT("d_c0")};
@@ -363,17 +364,17 @@ static const char *const lstm_samples[] = {
     "float[4,17,20]{-0.3,0.3}, float[160,20]{-0.3,0.3}, float[160,40]{-0.3,0.3}",
     NULL};
 
-const ipu_op_def ipu__op_rnn = LAYER(
+const ipu__op_def ipu__op_rnn = LAYER(
     rnn, 6, rnn_attributes,
     IPU__BATCH({IPU__AXIS_1, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__AXIS_0},
                {IPU__AXIS_1, IPU__AXIS_0}),
     "a layer of Elman's network, in one direction");
-const ipu_op_def ipu__op_gru = LAYER(
+const ipu__op_def ipu__op_gru = LAYER(
     gru, 6, gated_attributes,
     IPU__BATCH({IPU__AXIS_1, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__AXIS_0},
                {IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_1}),
     "a layer of gated recurrent units, in one direction");
-const ipu_op_def ipu__op_lstm = LAYER(
+const ipu__op_def ipu__op_lstm = LAYER(
     lstm, 7, gated_attributes,
     IPU__BATCH({IPU__AXIS_1, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__SHARED, IPU__AXIS_0, IPU__AXIS_0},
                {IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__AXIS_1, IPU__AXIS_1}),
@@ -394,18 +395,18 @@ static const char *const lstm_grad_samples[] = {
     "none, none, float[2,3], float[12,3], float[4,2,12]{0.1,0.9}, float[4,2,3]",
     "float[5,17,40], none, none, float[160,40]{-0.1,0.1}, float[5,17,160]{0.1,0.9}, float[5,17,40]", NULL};
 
-const ipu_op_def ipu__op_rnn_grad = GRAD(rnn_grad, 4, rnn_attributes,
-                                         IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__SHARED, IPU__AXIS_1},
-                                                    {IPU__AXIS_1, IPU__AXIS_0}),
-                                         "the gradient of rnn before its activations");
-const ipu_op_def ipu__op_gru_grad = GRAD(
+const ipu__op_def ipu__op_rnn_grad = GRAD(rnn_grad, 4, rnn_attributes,
+                                          IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__SHARED, IPU__AXIS_1},
+                                                     {IPU__AXIS_1, IPU__AXIS_0}),
+                                          "the gradient of rnn before its activations");
+const ipu__op_def ipu__op_gru_grad = GRAD(
     gru_grad, 7, back_attributes,
     IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__SHARED, IPU__AXIS_1, IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_1},
                {IPU__AXIS_1, IPU__AXIS_1, IPU__AXIS_0}),
     "the gradient of gru before its activations");
-const ipu_op_def ipu__op_lstm_grad = GRAD(lstm_grad, 9, back_attributes,
-                                          IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED,
-                                                      IPU__AXIS_1, IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_1,
-                                                      IPU__AXIS_1},
-                                                     {IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0}),
-                                          "the gradient of lstm before its activations");
+const ipu__op_def ipu__op_lstm_grad = GRAD(lstm_grad, 9, back_attributes,
+                                           IPU__BATCH({IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0, IPU__SHARED,
+                                                       IPU__AXIS_1, IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_1,
+                                                       IPU__AXIS_1},
+                                                      {IPU__AXIS_1, IPU__AXIS_0, IPU__AXIS_0}),
+                                           "the gradient of lstm before its activations");

@@ -38,8 +38,8 @@ typedef struct ipu__recurrent {
 } ipu__recurrent;
 
 /* For a call that passed `infer`. The number of inputs is 0 for a gradient, which does not depend on it. */
-ipu__recurrent ipu__recurrent_get(const ipu_kernel_call *call);
-ipu__recurrent ipu__recurrent_grad_get(const ipu_kernel_call *call);
+ipu__recurrent ipu__recurrent_get(const ipu__kernel_call *call);
+ipu__recurrent ipu__recurrent_grad_get(const ipu__kernel_call *call);
 
 /* The time index of the i-th step to run. */
 static inline int64_t ipu__recurrent_time(const ipu__recurrent *r, int64_t i)
@@ -49,8 +49,8 @@ static inline int64_t ipu__recurrent_time(const ipu__recurrent *r, int64_t i)
 
 /* ---- recurrent_ref.c ---- */
 
-void ipu__recurrent_ref(const ipu_kernel_call *call, void *const *operand);
-void ipu__recurrent_grad_ref(const ipu_kernel_call *call, void *const *operand);
+void ipu__recurrent_ref(const ipu__kernel_call *call, void *const *operand);
+void ipu__recurrent_grad_ref(const ipu__kernel_call *call, void *const *operand);
 
 /* ---- recurrent_run.c, recurrent_run_grad.c ---- */
 
@@ -59,7 +59,8 @@ extern const ipu__cpu_impl ipu__recurrent_impl[1], ipu__recurrent_grad_impl[1];
 /* ---- recurrent_emit.c, recurrent_compose.c ---- */
 
 void ipu__recurrent_emit_grad(ipu__gradient *g);
-void ipu__recurrent_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out);
+void ipu__recurrent_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                            ipu_value *out);
 
 /* ---- recurrent_simd.c: rows of one step, each of `hidden` units ---- */
 

@@ -88,7 +88,7 @@ static ipu_value or_zeros(const unrolled *u, ipu_value state)
     return ipu__has(state) ? state : constant(u, IPU_SHAPE(u->r.batch, u->r.hidden), 0);
 }
 
-void ipu__recurrent_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+void ipu__recurrent_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     unrolled u = {.b = b, .r = ipu__recurrent_get(call), .in = in, .type = call->operand[0].type};
     const ipu__recurrent_operands *at = &u.r.at;

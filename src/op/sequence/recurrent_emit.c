@@ -16,7 +16,7 @@ static ipu_value flat(ipu_builder *b, ipu_value x)
 /* The op again, keeping what it did not keep. */
 static void run_again(const ipu__gradient *g, const ipu__recurrent *r, ipu_value *out)
 {
-    const ipu_op_def *op = ipu__op_of(g->call->def);
+    const ipu__op_def *op = ipu__op_of(g->call->def);
     ipu_emit(g->b, op->kernel.name,
              IPU__WITH(IPU_INT_ATTRIBUTE("reverse", r->reverse), IPU_INT_ATTRIBUTE("training", 1)), g->in,
              (size_t)op->n_in, out, (size_t)ipu__op_n_out(op));

@@ -12,11 +12,11 @@
 
 /* One call, of which one row of the batch is taken through all steps. */
 typedef struct use {
-    ipu__recurrent         r;
-    const ipu_kernel_call *call;
-    void *const           *operand;
-    ipu_type               type;
-    int64_t                row;
+    ipu__recurrent          r;
+    const ipu__kernel_call *call;
+    void *const            *operand;
+    ipu_type                type;
+    int64_t                 row;
     /* The state of the row as it is carried, [H]: forwards h, c and h of this step; backwards the gradients
      * of h and c, and those of all gates before their activations. NULL: it is where it was stored. */
     double *h, *c, *next;
@@ -154,7 +154,7 @@ static void row_forwards(use *u)
     for (int64_t j = 0; j < r->hidden; j++) store(u, r->at.h_n, at_state(u) + j, old_h(u, r->steps, j));
 }
 
-void ipu__recurrent_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__recurrent_ref(const ipu__kernel_call *call, void *const *operand)
 {
     use u        = {.r = ipu__recurrent_get(call), .call = call, .operand = operand};
     u.type       = call->operand[0].type;
@@ -259,7 +259,7 @@ static void step_back(const use *u, int64_t i)
     }
 }
 
-void ipu__recurrent_grad_ref(const ipu_kernel_call *call, void *const *operand)
+void ipu__recurrent_grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     use u = {.r = ipu__recurrent_grad_get(call), .call = call, .operand = operand};
     const ipu__recurrent_grad_operands *at = &u.r.grad_at;

@@ -25,7 +25,7 @@ typedef struct areas {
     int64_t w_ih, w_hh, converted, bias, x, gates, h, c, total;
 } areas;
 
-static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[0].type != IPU_DOUBLE;
@@ -55,7 +55,7 @@ static areas plan_scratch(const ipu__recurrent *r, ipu_type type, int n_parts)
     return a;
 }
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__recurrent r = ipu__recurrent_get(call);
     return (size_t)plan_scratch(&r, call->operand[0].type, n_parts).total * sizeof(float);
@@ -79,7 +79,7 @@ static void make_part(const ipu__recurrent *r, part *p)
     ipu__product_make(&p->from_h_q);
 }
 
-static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
     if (!s) return ipu__fail_memory();
@@ -97,14 +97,14 @@ static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
 
 /* What one part works on. */
 typedef struct job {
-    const ipu__recurrent  *r;
-    const ipu_kernel_call *call;
-    void *const           *operand;
-    const part            *p;
-    areas                  a;
-    float                 *scratch;
-    ipu_type               type;
-    int64_t                first, rows;
+    const ipu__recurrent   *r;
+    const ipu__kernel_call *call;
+    void *const            *operand;
+    const part             *p;
+    areas                   a;
+    float                  *scratch;
+    ipu_type                type;
+    int64_t                 first, rows;
 } job;
 
 static bool has(const job *j, int operand) { return operand >= 0 && ipu__kernel_has(j->call, operand); }
@@ -217,7 +217,7 @@ static void store_last(const job *j, int operand, const float *from)
                (size_t)(j->rows * j->r->hidden) * ipu_type_size(j->type));
 }
 
-static ipu_status run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
+static ipu_status run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *scratch,
                       int index, int n_parts)
 {
     const state          *s = prepared;

@@ -26,7 +26,7 @@ typedef struct areas {
     int64_t w_hh, d_y, gates, c, c_old, h, h_old, d_h, d_c, d_ih, d_hh, total;
 } areas;
 
-static bool fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     const ipu__recurrent_grad_operands at   = ipu__recurrent_grad_get(call).grad_at;
@@ -56,15 +56,15 @@ static areas plan_scratch(const ipu__recurrent *r, ipu_type type, int n_parts)
     return a;
 }
 
-static ipu_type type_of(const ipu_kernel_call *call) { return call->operand[call->n_operands - 1].type; }
+static ipu_type type_of(const ipu__kernel_call *call) { return call->operand[call->n_operands - 1].type; }
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__recurrent r = ipu__recurrent_grad_get(call);
     return (size_t)plan_scratch(&r, type_of(call), n_parts).total * sizeof(float);
 }
 
-static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
     if (!s) return ipu__fail_memory();
@@ -90,12 +90,12 @@ static ipu_status prepare(const ipu_kernel_call *call, int n_parts, void **out)
 /* ---- running ---- */
 
 typedef struct job {
-    const ipu__recurrent  *r;
-    const ipu_kernel_call *call;
-    void *const           *operand;
-    ipu_type               type;
-    int64_t                first, rows;
-    float                 *d_h, *d_c; /* of the state between steps */
+    const ipu__recurrent   *r;
+    const ipu__kernel_call *call;
+    void *const            *operand;
+    ipu_type                type;
+    int64_t                 first, rows;
+    float                  *d_h, *d_c; /* of the state between steps */
 } job;
 
 static void *element(const job *j, int operand, int64_t time, int64_t columns)
@@ -171,7 +171,7 @@ static void begin(const job *j, int from, float *to)
         memset(to, 0, n);
 }
 
-static ipu_status run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *memory,
+static ipu_status run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *memory,
                       int index, int n_parts)
 {
     const state                        *s       = prepared;

@@ -250,18 +250,18 @@ static call_input small(int rank, int64_t a, int64_t b, int64_t c, double **kept
 
 static void check_sizes(const char *op, const sizes *s, bool with_state, bool training, ipu_type type)
 {
-    const ipu_op_def *def  = ipu__op_find(op);
-    int64_t           rows = s->hidden * (strcmp(op, "rnn") == 0 ? 1 : strcmp(op, "gru") == 0 ? 3 : 4);
-    double           *kept[7];
-    call_input        in[7]        = {small(3, s->steps, s->batch, s->inputs, &kept[0]),
-                                      small(2, rows, s->inputs, 0, &kept[1]),
-                                      small(2, rows, s->hidden, 0, &kept[2]),
-                                      small(1, rows, 0, 0, &kept[3]),
-                                      small(1, rows, 0, 0, &kept[4]),
-                                      small(2, s->batch, s->hidden, 0, &kept[5]),
-                                      small(2, s->batch, s->hidden, 0, &kept[6])};
-    ipu_attribute     attributes[] = {IPU_INT_ATTRIBUTE("reverse", with_state),
-                                      IPU_INT_ATTRIBUTE("training", training)};
+    const ipu__op_def *def  = ipu__op_find(op);
+    int64_t            rows = s->hidden * (strcmp(op, "rnn") == 0 ? 1 : strcmp(op, "gru") == 0 ? 3 : 4);
+    double            *kept[7];
+    call_input         in[7]        = {small(3, s->steps, s->batch, s->inputs, &kept[0]),
+                                       small(2, rows, s->inputs, 0, &kept[1]),
+                                       small(2, rows, s->hidden, 0, &kept[2]),
+                                       small(1, rows, 0, 0, &kept[3]),
+                                       small(1, rows, 0, 0, &kept[4]),
+                                       small(2, s->batch, s->hidden, 0, &kept[5]),
+                                       small(2, s->batch, s->hidden, 0, &kept[6])};
+    ipu_attribute      attributes[] = {IPU_INT_ATTRIBUTE("reverse", with_state),
+                                       IPU_INT_ATTRIBUTE("training", training)};
     call_made made = call_make(op, attributes, def->n_attributes == 2 && strcmp(op, "rnn") != 0 ? 2 : 1, in,
                                with_state ? (size_t)def->n_in : 3, type);
     call_check_parts(&made, 1, false);
@@ -339,17 +339,17 @@ static void large_sums_saturate(void **unused)
 
 /* ---- what is refused ---- */
 
-static void refused(const char *op, const ipu_attribute *attribute, const ipu_kernel_value *in, int n,
+static void refused(const char *op, const ipu_attribute *attribute, const ipu__kernel_value *in, int n,
                     const char *message)
 {
-    const ipu_op_def *def  = ipu__op_find(op);
-    ipu_kernel_call   call = {.def          = &def->kernel,
-                              .attributes   = attribute,
-                              .n_attributes = attribute != NULL,
-                              .n_operands   = def->n_in};
-    ipu_kernel_value  out[8];
+    const ipu__op_def *def  = ipu__op_find(op);
+    ipu__kernel_call   call = {.def          = &def->kernel,
+                               .attributes   = attribute,
+                               .n_attributes = attribute != NULL,
+                               .n_operands   = def->n_in};
+    ipu__kernel_value  out[8];
     for (int i = 0; i < def->n_in; i++)
-        call.operand[i] = i < n ? in[i] : (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        call.operand[i] = i < n ? in[i] : (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     assert_int_equal(def->infer(&call, out), IPU_INVALID);
     if (!strstr(ipu_message(), message)) fail_msg("\"%s\" does not say \"%s\"", ipu_message(), message);
 }
@@ -357,21 +357,21 @@ static void refused(const char *op, const ipu_attribute *attribute, const ipu_ke
 static void errors_say_what_was_expected(void **unused)
 {
     (void)unused;
-    ipu_kernel_value x = {IPU_FLOAT, IPU_SHAPE(3, 2, 4)}, w_ih = {IPU_FLOAT, IPU_SHAPE(20, 4)},
-                     w_hh = {IPU_FLOAT, IPU_SHAPE(20, 5)}, bad = {IPU_FLOAT, IPU_SHAPE(20, 6)},
-                     half = {IPU_HALF, IPU_SHAPE(20, 5)}, flat = {IPU_FLOAT, IPU_SHAPE(3, 2)},
-                     huge = {IPU_FLOAT, IPU_SHAPE(4, INT64_MAX / 2)};
+    ipu__kernel_value x = {IPU_FLOAT, IPU_SHAPE(3, 2, 4)}, w_ih = {IPU_FLOAT, IPU_SHAPE(20, 4)},
+                      w_hh = {IPU_FLOAT, IPU_SHAPE(20, 5)}, bad = {IPU_FLOAT, IPU_SHAPE(20, 6)},
+                      half = {IPU_HALF, IPU_SHAPE(20, 5)}, flat = {IPU_FLOAT, IPU_SHAPE(3, 2)},
+                      huge = {IPU_FLOAT, IPU_SHAPE(4, INT64_MAX / 2)};
     ipu_attribute gelu = IPU_TEXT_ATTRIBUTE("activation", "gelu"), two = IPU_INT_ATTRIBUTE("reverse", 2);
-    refused("lstm", NULL, (ipu_kernel_value[]){x, bad, w_hh}, 3,
+    refused("lstm", NULL, (ipu__kernel_value[]){x, bad, w_hh}, 3,
             "\"w_ih\" must have shape [20,4], found float[20,6]");
-    refused("lstm", NULL, (ipu_kernel_value[]){x, w_ih, bad}, 3, "\"w_hh\" must have shape [24,6]");
-    refused("gru", NULL, (ipu_kernel_value[]){x, w_ih, w_hh}, 3, "must have shape [15,5]");
-    refused("lstm", NULL, (ipu_kernel_value[]){x, w_ih, half}, 3, "must have one type");
-    refused("lstm", NULL, (ipu_kernel_value[]){flat, w_ih, w_hh}, 3, "\"x\" must have rank 3");
-    refused("lstm", NULL, (ipu_kernel_value[]){x, w_ih, w_hh, bad}, 4, "\"b_ih\" must have shape [20]");
-    refused("lstm", NULL, (ipu_kernel_value[]){x, w_ih, huge}, 3, "\"w_hh\"");
-    refused("lstm", &two, (ipu_kernel_value[]){x, w_ih, w_hh}, 3, "reverse must be 0 or 1, found 2");
-    refused("rnn", &gelu, (ipu_kernel_value[]){x, w_ih, w_hh}, 3, "tanh or relu, found \"gelu\"");
+    refused("lstm", NULL, (ipu__kernel_value[]){x, w_ih, bad}, 3, "\"w_hh\" must have shape [24,6]");
+    refused("gru", NULL, (ipu__kernel_value[]){x, w_ih, w_hh}, 3, "must have shape [15,5]");
+    refused("lstm", NULL, (ipu__kernel_value[]){x, w_ih, half}, 3, "must have one type");
+    refused("lstm", NULL, (ipu__kernel_value[]){flat, w_ih, w_hh}, 3, "\"x\" must have rank 3");
+    refused("lstm", NULL, (ipu__kernel_value[]){x, w_ih, w_hh, bad}, 4, "\"b_ih\" must have shape [20]");
+    refused("lstm", NULL, (ipu__kernel_value[]){x, w_ih, huge}, 3, "\"w_hh\"");
+    refused("lstm", &two, (ipu__kernel_value[]){x, w_ih, w_hh}, 3, "reverse must be 0 or 1, found 2");
+    refused("rnn", &gelu, (ipu__kernel_value[]){x, w_ih, w_hh}, 3, "tanh or relu, found \"gelu\"");
 }
 
 int main(void)

@@ -9,13 +9,13 @@
 /* Operands of one op; more are joined in groups of so many. */
 enum { MOST = 16, OUT = MOST };
 
-static ipu_status concat_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status concat_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int axis;
     *out = call->operand[0];
     IPU_TRY(ipu__op_axis(call, "axis", out->shape.rank, &axis));
     for (int i = 1; i < MOST; i++) {
-        const ipu_kernel_value *v = &call->operand[i];
+        const ipu__kernel_value *v = &call->operand[i];
         if (!ipu__kernel_has(call, i)) continue;
         IPU_TRY(ipu__op_want_same_type(call, 0, i));
         ipu_shape want = out->shape;
@@ -31,7 +31,7 @@ static ipu_status concat_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     return IPU_OK;
 }
 
-static ipu_tensor concat_view(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in)
+static ipu_tensor concat_view(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in)
 {
     (void)g;
     ipu_tensor parts[MOST];
@@ -85,7 +85,7 @@ static ipu_status concat_simplify(ipu__simplify *s)
     return n == 1 ? ipu__simplify_if_alike(s) : IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {
+static const ipu__kernel_operand operands[] = {
     IPU__INPUT("x0"),     IPU__OPTIONAL("x1"),  IPU__OPTIONAL("x2"),  IPU__OPTIONAL("x3"),
     IPU__OPTIONAL("x4"),  IPU__OPTIONAL("x5"),  IPU__OPTIONAL("x6"),  IPU__OPTIONAL("x7"),
     IPU__OPTIONAL("x8"),  IPU__OPTIONAL("x9"),  IPU__OPTIONAL("x10"), IPU__OPTIONAL("x11"),
@@ -100,7 +100,7 @@ static const char *const concat_samples[] = {"float[3,4], float[2,4]; axis=0", "
                                              "float[2,1,3], float[2,5,3], float[2,0,3]; axis=-2",
                                              "int32[4], int32[3]; axis=0", NULL};
 
-const ipu_op_def ipu__op_concat = {
+const ipu__op_def ipu__op_concat = {
     .kernel       = {.name = "concat", .operands = operands, .n_operands = MOST + 1, .check = ipu__op_check},
     .n_in         = MOST,
     .family       = "shape",

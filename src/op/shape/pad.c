@@ -20,7 +20,7 @@ typedef struct margin {
     int64_t before, after, step;
 } margin;
 
-static ipu_status get_margins(const ipu_kernel_call *call, margin margins[IPU_MAX_RANK])
+static ipu_status get_margins(const ipu__kernel_call *call, margin margins[IPU_MAX_RANK])
 {
     const ipu_shape *shape = &call->operand[X].shape;
     size_t           n, n_after, n_inside, rank = (size_t)shape->rank;
@@ -40,7 +40,7 @@ static ipu_status get_margins(const ipu_kernel_call *call, margin margins[IPU_MA
     return IPU_OK;
 }
 
-static ipu_status padded_shape(const ipu_kernel_call *call, const margin *margins, ipu_shape *out)
+static ipu_status padded_shape(const ipu__kernel_call *call, const margin *margins, ipu_shape *out)
 {
     const ipu_shape *shape = &call->operand[X].shape;
     *out                   = *shape;
@@ -63,13 +63,13 @@ static ipu_status padded_shape(const ipu_kernel_call *call, const margin *margin
     return IPU_OK;
 }
 
-static bool get_bits(const ipu_kernel_call *call, uint64_t *bits)
+static bool get_bits(const ipu__kernel_call *call, uint64_t *bits)
 {
     *bits = 0;
     return ipu__value_from_double(call->operand[X].type, ipu__op_float(call, "value"), bits);
 }
 
-static ipu_status pad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status pad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     margin   margins[IPU_MAX_RANK];
     uint64_t bits;
@@ -88,7 +88,7 @@ static int64_t source(const margin *m, int64_t n, int64_t i)
     return at >= 0 && at % m->step == 0 && at / m->step < n ? at / m->step : -1;
 }
 
-static void pad_ref(const ipu_kernel_call *call, void *const *operand)
+static void pad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     const ipu_shape *from = &call->operand[X].shape, *to = &call->operand[OUT].shape;
     size_t           bytes                 = ipu_type_size(call->operand[X].type);
@@ -120,7 +120,7 @@ typedef struct pad_state {
     size_t   bytes;
 } pad_state;
 
-static void join_dimensions(const ipu_kernel_call *call, pad_state *s)
+static void join_dimensions(const ipu__kernel_call *call, pad_state *s)
 {
     margin margins[IPU_MAX_RANK] = {{0}};
     get_margins(call, margins);
@@ -147,7 +147,7 @@ static void join_dimensions(const ipu_kernel_call *call, pad_state *s)
     }
 }
 
-static ipu_status pad_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status pad_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     pad_state *s = ipu__alloc_zeroed(sizeof *s);
@@ -194,7 +194,7 @@ static void pad_row(const pad_state *s, const char *from, char *to)
     }
 }
 
-static ipu_status pad_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status pad_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
     (void)call, (void)scratch;
@@ -220,12 +220,12 @@ static ipu_status pad_run(const ipu_kernel_call *call, void *state, void *const 
     return IPU_OK;
 }
 
-static double pad_work(const ipu_kernel_call *call)
+static double pad_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[OUT].shape);
 }
 
-static ipu_status pad_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status pad_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t      bytes = (int64_t)ipu_type_size(call->operand[OUT].type), step = 8 / bytes;
     int64_t      n    = ipu__op_n_elements(&call->operand[OUT].shape);
@@ -267,7 +267,7 @@ static void pad_grad(ipu__gradient *g)
                             IPU__IN(dy));
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 static const ipu__cpu_impl implementations[] = {
     {.head = {"rows", ipu__op_fits_always}, .prepare = pad_prepare, .release = ipu__free, .run = pad_run},
@@ -293,7 +293,7 @@ static const char *const pad_samples[] = {
     NULL,
 };
 
-const ipu_op_def ipu__op_pad = {
+const ipu__op_def ipu__op_pad = {
     .kernel       = {.name            = "pad",
                      .operands        = operands,
                      .n_operands      = 2,
@@ -319,7 +319,7 @@ const ipu_op_def ipu__op_pad = {
 
 static const char *const mode_names[] = {"constant", "reflect", "edge", "wrap"};
 
-static ipu_status get_mode(const ipu_kernel_call *call, ipu_pad_mode *out)
+static ipu_status get_mode(const ipu__kernel_call *call, ipu_pad_mode *out)
 {
     const char *name = ipu__op_text(call, "mode");
     for (int mode = IPU_PAD_REFLECT; mode <= IPU_PAD_WRAP; mode++) {
@@ -329,7 +329,7 @@ static ipu_status get_mode(const ipu_kernel_call *call, ipu_pad_mode *out)
     return ipu__fail(IPU_INVALID, "pad_around: mode \"%s\": expected reflect, edge or wrap", name);
 }
 
-static ipu_status around_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status around_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     margin       margins[IPU_MAX_RANK];
     ipu_pad_mode mode;
@@ -366,7 +366,7 @@ static ipu_value margin_of(ipu_builder *b, ipu_value x, ipu_pad_mode mode, int64
     return ipu_expand(b, in_front ? ipu_slice(b, x, 0, 1, d) : ipu_slice(b, x, extent - 1, extent, d), shape);
 }
 
-static void around_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void around_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     margin       margins[IPU_MAX_RANK] = {{0}};
     ipu_pad_mode mode                  = IPU_PAD_EDGE;
@@ -399,7 +399,7 @@ static const char *const around_samples[] = {"float[3,4]; before=[1,2] after=[0,
                                              "float[3,4]; before=[1,2] after=[0,3] mode=wrap",
                                              "float[5,4]; before=[-1,2] after=[2,-1] mode=reflect", NULL};
 
-const ipu_op_def ipu__op_pad_around = {
+const ipu__op_def ipu__op_pad_around = {
     .kernel       = {.name = "pad_around", .operands = operands, .n_operands = 2, .check = ipu__op_check},
     .n_in         = 1,
     .family       = "shape",

@@ -11,10 +11,10 @@
 
 enum { X, LENGTHS };
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 #define COMPOSED(op, operand_list, ins, text)                                                                \
-    const ipu_op_def ipu__op_##op = {                                                                        \
+    const ipu__op_def ipu__op_##op = {                                                                       \
         .kernel  = {.name = #op, .operands = operand_list, .n_operands = (ins) + 1, .check = ipu__op_check}, \
         .n_in    = (ins),                                                                                    \
         .family  = "shape",                                                                                  \
@@ -27,7 +27,7 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out"
 
 /* ---- roll ---- */
 
-static ipu_status roll_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status roll_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     size_t n, n_axes;
     bool   mask[IPU_MAX_RANK];
@@ -51,7 +51,7 @@ static ipu_value roll_one(ipu_builder *b, ipu_value x, int64_t shift, int axis)
                       axis);
 }
 
-static void roll_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void roll_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     size_t         n, n_axes;
     const int64_t *shifts = ipu__op_ints(call, "shifts", &n), *axes = ipu__op_ints(call, "axes", &n_axes);
@@ -88,7 +88,7 @@ typedef struct diagonal {
     int64_t first, n;      /* place in a matrix, and how many follow */
 } diagonal;
 
-static ipu_status find_diagonal(const ipu_kernel_call *call, diagonal *d)
+static ipu_status find_diagonal(const ipu__kernel_call *call, diagonal *d)
 {
     const ipu_shape *x      = &call->operand[X].shape;
     int64_t          offset = ipu__op_int(call, "offset");
@@ -107,11 +107,11 @@ static ipu_status find_diagonal(const ipu_kernel_call *call, diagonal *d)
     return IPU_OK;
 }
 
-static ipu_status diagonal_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status diagonal_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     diagonal d;
     IPU_TRY(find_diagonal(call, &d));
-    *out = (ipu_kernel_value){.type = call->operand[X].type};
+    *out = (ipu__kernel_value){.type = call->operand[X].type};
     for (int i = 0; i < call->operand[X].shape.rank; i++)
         if (i != d.rows && i != d.columns) out->shape.dim[out->shape.rank++] = call->operand[X].shape.dim[i];
     out->shape.dim[out->shape.rank++] = d.n;
@@ -119,7 +119,8 @@ static ipu_status diagonal_infer(const ipu_kernel_call *call, ipu_kernel_value *
 }
 
 /* Matrices as rows of elements, of which every (columns + 1)-th is on the diagonal. */
-static void diagonal_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void diagonal_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
+                             ipu_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape;
     int              perm[IPU_MAX_RANK], n = 0;
@@ -164,14 +165,14 @@ ipu_value ipu_diagonal(ipu_builder *b, ipu_value x, int64_t offset, int rows, in
 
 /* ---- trilu ---- */
 
-static ipu_status trilu_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status trilu_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(ipu__op_want_rank(call, X, 2, IPU_MAX_RANK));
     *out = call->operand[X];
     return IPU_OK;
 }
 
-static void trilu_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void trilu_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     out[0] = (ipu__op_int(call, "upper") ? ipu_triu : ipu_tril)(b, in[X], ipu__op_int(call, "k"));
 }
@@ -187,7 +188,7 @@ COMPOSED(trilu, operands, 1, "a triangle of matrices, elsewhere 0");
 /* ---- space to depth, depth to space ---- */
 
 /* Whether depth is ordered with the channel last within a pixel's block: pixel_shuffle's order. */
-static ipu_status get_mode(const ipu_kernel_call *call, bool *channel_first)
+static ipu_status get_mode(const ipu__kernel_call *call, bool *channel_first)
 {
     const char *mode = ipu__op_text(call, "mode");
     *channel_first   = strcmp(mode, "CRD") == 0;
@@ -195,7 +196,7 @@ static ipu_status get_mode(const ipu_kernel_call *call, bool *channel_first)
     return ipu__fail(IPU_INVALID, "%s: mode \"%s\": expected DCR or CRD", call->def->name, mode);
 }
 
-static ipu_status depth_infer(const ipu_kernel_call *call, bool to_space, ipu_kernel_value *out)
+static ipu_status depth_infer(const ipu__kernel_call *call, bool to_space, ipu__kernel_value *out)
 {
     int64_t block = ipu__op_int(call, "block");
     bool    channel_first;
@@ -217,17 +218,17 @@ static ipu_status depth_infer(const ipu_kernel_call *call, bool to_space, ipu_ke
     return IPU_OK;
 }
 
-static ipu_status depth_to_space_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status depth_to_space_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     return depth_infer(call, true, out);
 }
 
-static ipu_status space_to_depth_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status space_to_depth_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     return depth_infer(call, false, out);
 }
 
-static void depth_to_space_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void depth_to_space_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                    ipu_value *out)
 {
     static const int blocks_first[] = {0, 3, 4, 1, 5, 2}, channels_first[] = {0, 1, 4, 2, 5, 3};
@@ -242,7 +243,7 @@ static void depth_to_space_compose(ipu_builder *b, const ipu_kernel_call *call, 
     out[0]      = ipu_reshape(b, v, IPU_SHAPE(x[0], c, x[2] * k, x[3] * k));
 }
 
-static void space_to_depth_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void space_to_depth_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                    ipu_value *out)
 {
     static const int blocks_first[] = {0, 3, 5, 1, 2, 4}, channels_first[] = {0, 1, 3, 5, 2, 4};
@@ -294,7 +295,7 @@ ipu_value ipu_space_to_depth(ipu_builder *b, ipu_value x, int64_t block, ipu_dep
 
 /* ---- reverse_sequence ---- */
 
-static ipu_status sequence_axes(const ipu_kernel_call *call, int *batch, int *time)
+static ipu_status sequence_axes(const ipu__kernel_call *call, int *batch, int *time)
 {
     IPU_TRY(ipu__op_want_rank(call, X, 2, IPU_MAX_RANK));
     IPU_TRY(ipu__op_axis(call, "batch_axis", call->operand[X].shape.rank, batch));
@@ -303,7 +304,7 @@ static ipu_status sequence_axes(const ipu_kernel_call *call, int *batch, int *ti
     return ipu__fail(IPU_INVALID, "reverse_sequence: batch_axis and time_axis are both %d", *batch);
 }
 
-static ipu_status reverse_sequence_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status reverse_sequence_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int batch, time;
     IPU_TRY(sequence_axes(call, &batch, &time));
@@ -325,7 +326,7 @@ static ipu_value reversed_rows(ipu_builder *b, ipu_value lengths, int64_t n_batc
     return ipu_reshape(b, ipu_add(b, base, from), IPU_SHAPE(n_batch * n_time));
 }
 
-static void reverse_sequence_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void reverse_sequence_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                      ipu_value *out)
 {
     const ipu_shape *x     = &call->operand[X].shape;
@@ -348,11 +349,11 @@ static void reverse_sequence_compose(ipu_builder *b, const ipu_kernel_call *call
     out[0]          = ipu_transpose(b, ipu_reshape(b, rows, ordered), back, x->rank);
 }
 
-static const ipu_kernel_operand sequence_operands[]           = {IPU__INPUT("x"), IPU__INPUT("lengths"),
-                                                                 IPU__OUTPUT("out")};
-static const ipu_op_attribute   reverse_sequence_attributes[] = {
-      {.name = "batch_axis", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "dimension of sequences"},
-      {.name = "time_axis", .kind = IPU_ATTRIBUTE_INT, .otherwise = 0, .meaning = "dimension of steps"},
+static const ipu__kernel_operand sequence_operands[]           = {IPU__INPUT("x"), IPU__INPUT("lengths"),
+                                                                  IPU__OUTPUT("out")};
+static const ipu_op_attribute    reverse_sequence_attributes[] = {
+       {.name = "batch_axis", .kind = IPU_ATTRIBUTE_INT, .otherwise = 1, .meaning = "dimension of sequences"},
+       {.name = "time_axis", .kind = IPU_ATTRIBUTE_INT, .otherwise = 0, .meaning = "dimension of steps"},
 };
 static const char *const reverse_sequence_samples[] = {
     "float[4,3], int32[3]{0,4}", "float[3,4,2], int64[3]{0,4}; batch_axis=0 time_axis=1",

@@ -13,7 +13,7 @@ enum { X, COUNTS };
 
 /* ---- repeat ---- */
 
-static ipu_status by_counts_infer(const ipu_kernel_call *call, int axis, ipu_kernel_value *out)
+static ipu_status by_counts_infer(const ipu__kernel_call *call, int axis, ipu__kernel_value *out)
 {
     const ipu_shape *counts = &call->operand[COUNTS].shape;
     int64_t          n = out->shape.dim[axis], size = ipu__op_int(call, "size");
@@ -29,7 +29,7 @@ static ipu_status by_counts_infer(const ipu_kernel_call *call, int axis, ipu_ker
     return IPU_OK;
 }
 
-static ipu_status repeat_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status repeat_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int     axis;
     int64_t times = ipu__op_int(call, "times");
@@ -46,7 +46,7 @@ static ipu_value filled(ipu_builder *b, int64_t n, double value)
     return ipu_expand(b, ipu_constant_value(b, IPU_INT32, IPU_SCALAR, value), IPU_SHAPE(n));
 }
 
-static void repeat_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void repeat_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int     axis = 0;
     int64_t size = ipu__op_int(call, "size");
@@ -68,7 +68,7 @@ static void repeat_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- diag_embed ---- */
 
-static ipu_status diag_embed_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status diag_embed_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x      = &call->operand[X].shape;
     int64_t          offset = ipu__op_int(call, "offset");
@@ -81,14 +81,14 @@ static ipu_status diag_embed_infer(const ipu_kernel_call *call, ipu_kernel_value
     if (offset > INT32_MAX || offset < -INT32_MAX)
         return ipu__fail(IPU_INVALID, "diag_embed: offset = %lld is too far", (long long)offset);
     int64_t n = x->dim[x->rank - 1] + (offset < 0 ? -offset : offset);
-    *out      = (ipu_kernel_value){call->operand[X].type, {.rank = x->rank + 1}};
+    *out      = (ipu__kernel_value){call->operand[X].type, {.rank = x->rank + 1}};
     for (int d = 0, from = 0; d < out->shape.rank; d++)
         out->shape.dim[d] = d == rows || d == columns ? n : x->dim[from++];
     return IPU_OK;
 }
 
 /* Row i of each matrix has one element, that of the line at i, where it is on the diagonal. */
-static void diag_embed_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+static void diag_embed_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                                ipu_value *out)
 {
     int     rank = call->operand[X].shape.rank, rows = 0, columns = 0, perm[IPU_MAX_RANK], from = 0;
@@ -109,9 +109,9 @@ static void diag_embed_compose(ipu_builder *b, const ipu_kernel_call *call, cons
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand repeat_operands[]     = {IPU__INPUT("x"), IPU__OPTIONAL("counts"),
-                                                         IPU__OUTPUT("out")};
-static const ipu_kernel_operand diag_embed_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand repeat_operands[]     = {IPU__INPUT("x"), IPU__OPTIONAL("counts"),
+                                                          IPU__OUTPUT("out")};
+static const ipu__kernel_operand diag_embed_operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 static const ipu_op_attribute repeat_attributes[] = {
     {.name     = "axis",
@@ -136,19 +136,19 @@ static const char *const diag_embed_samples[] = {
     "bool[3]; offset=-2", "float[2,3,2]; rows=0 columns=2 offset=-1",
     "int32[2,0]",         NULL};
 
-#define RECORD(op, ins, text)                                                                       \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                            \
-                                                      .operands   = op##_operands,                  \
-                                                      .n_operands = (int)IPU__COUNT(op##_operands), \
-                                                      .check      = ipu__op_check},                      \
-                                     .n_in         = (ins),                                         \
-                                     .family       = "shape",                                       \
-                                     .summary      = (text),                                        \
-                                     .attributes   = op##_attributes,                               \
-                                     .n_attributes = IPU__COUNT(op##_attributes),                   \
-                                     .infer        = op##_infer,                                    \
-                                     .compose      = op##_compose,                                  \
-                                     .samples      = op##_samples}
+#define RECORD(op, ins, text)                                                                        \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                            \
+                                                       .operands   = op##_operands,                  \
+                                                       .n_operands = (int)IPU__COUNT(op##_operands), \
+                                                       .check      = ipu__op_check},                      \
+                                      .n_in         = (ins),                                         \
+                                      .family       = "shape",                                       \
+                                      .summary      = (text),                                        \
+                                      .attributes   = op##_attributes,                               \
+                                      .n_attributes = IPU__COUNT(op##_attributes),                   \
+                                      .infer        = op##_infer,                                    \
+                                      .compose      = op##_compose,                                  \
+                                      .samples      = op##_samples}
 RECORD(repeat, 2, "each element of an axis repeated in place");
 RECORD(diag_embed, 1, "the last dimension as the diagonals of matrices");
 

@@ -14,7 +14,7 @@
 
 enum { X, OUT };
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 #define VIEW(op_name, op_summary, attribute_list, n, fold_by)                                               \
     .kernel = {.name = #op_name, .operands = operands, .n_operands = 2, .check = ipu__op_check}, .n_in = 1, \
@@ -25,7 +25,7 @@ static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out"
 static ipu_value no_value(ipu_builder *b) { return (ipu_value){b, 0}; }
 
 /* A list of dimensions as a shape, whatever its numbers. */
-static ipu_status shape_attribute(const ipu_kernel_call *call, const char *name, ipu_shape *out)
+static ipu_status shape_attribute(const ipu__kernel_call *call, const char *name, ipu_shape *out)
 {
     size_t         n;
     const int64_t *dims = ipu__op_ints(call, name, &n);
@@ -39,7 +39,7 @@ static ipu_status shape_attribute(const ipu_kernel_call *call, const char *name,
 
 /* ---- reshape ---- */
 
-static ipu_status reshape_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status reshape_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *from = &call->operand[X].shape;
     ipu_shape        to;
@@ -66,11 +66,11 @@ static ipu_status reshape_infer(const ipu_kernel_call *call, ipu_kernel_value *o
         return ipu__fail(IPU_INVALID, "reshape: %s%s has %lld elements, which do not fill %s",
                          ipu_type_name(call->operand[X].type), ipu__shape_str(from), (long long)n,
                          ipu__shape_str(&to));
-    *out = (ipu_kernel_value){call->operand[X].type, to};
+    *out = (ipu__kernel_value){call->operand[X].type, to};
     return IPU_OK;
 }
 
-static ipu_tensor reshape_view(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in)
+static ipu_tensor reshape_view(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in)
 {
     (void)g;
     return ipu_tensor_reshape(in[X], call->operand[OUT].shape);
@@ -88,13 +88,13 @@ static const ipu_op_attribute reshape_attributes[] = {
 static const char *const reshape_samples[] = {"float[3,4]; shape=[2,6]", "float[2,3,4]; shape=[4,-1]",
                                               "float[0,4]; shape=[2,0]", NULL};
 
-static bool reshape_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+static bool reshape_region(const ipu__kernel_call *call, int axis, ipu__regions *out)
 {
     out->in[X] = ipu__region_same_axis(&call->operand[X].shape, &call->operand[OUT].shape, axis);
     return out->in[X] >= 0;
 }
 
-static bool reshape_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+static bool reshape_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
     int to = ipu__region_same_axis(&call->operand[OUT].shape, &call->operand[X].shape, axis);
     return ipu__region_through(call, input, axis, to, out);
@@ -102,12 +102,12 @@ static bool reshape_zeros(const ipu_kernel_call *call, int input, int axis, ipu_
 
 static ipu_status reshape_simplify(ipu__simplify *s)
 {
-    ipu_kernel_call before;
+    ipu__kernel_call before;
     if (s->maker(s, X, &before) == &ipu__op_reshape) s->pass_over(s, X);
     return ipu__simplify_if_alike(s);
 }
 
-const ipu_op_def ipu__op_reshape = {
+const ipu__op_def ipu__op_reshape = {
     VIEW(reshape, "same elements, another shape", reshape_attributes, 1, ipu__fold_reshape),
     .simplify = reshape_simplify, .region = reshape_region, .zeros = reshape_zeros};
 
@@ -172,13 +172,13 @@ ipu_value ipu_squeeze(ipu_builder *b, ipu_value x, int axis)
 
 /* ---- identity ---- */
 
-static ipu_status identity_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status identity_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     *out = call->operand[X];
     return IPU_OK;
 }
 
-static ipu_tensor identity_view(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in)
+static ipu_tensor identity_view(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in)
 {
     (void)g, (void)call;
     return in[X];
@@ -188,14 +188,14 @@ static void identity_grad(ipu__gradient *g) { g->d_in[X] = g->d_out[0]; }
 
 static const char *const identity_samples[] = {"float[3,4]", "int32[]", NULL};
 
-const ipu_op_def ipu__op_identity = {VIEW(identity, "x itself", NULL, 0, ipu__fold_elementwise),
-                                     .flags = IPU__OP_RESHAPES};
+const ipu__op_def ipu__op_identity = {VIEW(identity, "x itself", NULL, 0, ipu__fold_elementwise),
+                                      .flags = IPU__OP_RESHAPES};
 
 ipu_value ipu_identity(ipu_builder *b, ipu_value x) { return ipu__emit1(b, "identity", NULL, 0, IPU__IN(x)); }
 
 /* ---- transpose ---- */
 
-static ipu_status get_perm(const ipu_kernel_call *call, int perm[IPU_MAX_RANK])
+static ipu_status get_perm(const ipu__kernel_call *call, int perm[IPU_MAX_RANK])
 {
     size_t         n;
     int            rank               = call->operand[X].shape.rank;
@@ -217,7 +217,7 @@ static ipu_status get_perm(const ipu_kernel_call *call, int perm[IPU_MAX_RANK])
     return IPU_OK;
 }
 
-static ipu_status transpose_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status transpose_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int perm[IPU_MAX_RANK];
     IPU_TRY(get_perm(call, perm));
@@ -226,7 +226,7 @@ static ipu_status transpose_infer(const ipu_kernel_call *call, ipu_kernel_value 
     return IPU_OK;
 }
 
-static ipu_tensor transpose_view(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in)
+static ipu_tensor transpose_view(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in)
 {
     (void)g;
     int perm[IPU_MAX_RANK] = {0};
@@ -251,7 +251,7 @@ static const ipu_op_attribute transpose_attributes[] = {
 static const char *const transpose_samples[] = {"float[3,4]", "float[2,3,4,5]; perm=[0,2,1,3]",
                                                 "float[2,0,3]; perm=[-1,0,1]", "int32[5]", NULL};
 
-int ipu__transpose_perm(const ipu_kernel_call *call, int64_t perm[IPU_MAX_RANK])
+int ipu__transpose_perm(const ipu__kernel_call *call, int64_t perm[IPU_MAX_RANK])
 {
     int list[IPU_MAX_RANK] = {0}, rank = call->operand[X].shape.rank;
     get_perm(call, list);
@@ -262,9 +262,9 @@ int ipu__transpose_perm(const ipu_kernel_call *call, int64_t perm[IPU_MAX_RANK])
 /* Two transposes are one, or none. */
 static ipu_status transpose_simplify(ipu__simplify *s)
 {
-    int64_t         perm[IPU_MAX_RANK], first[IPU_MAX_RANK];
-    ipu_kernel_call before;
-    int             rank = ipu__transpose_perm(&s->call, perm);
+    int64_t          perm[IPU_MAX_RANK], first[IPU_MAX_RANK];
+    ipu__kernel_call before;
+    int              rank = ipu__transpose_perm(&s->call, perm);
     if (s->maker(s, X, &before) == &ipu__op_transpose) {
         ipu__transpose_perm(&before, first);
         for (int d = 0; d < rank; d++) perm[d] = first[perm[d]];
@@ -277,7 +277,7 @@ static ipu_status transpose_simplify(ipu__simplify *s)
     return IPU_OK;
 }
 
-static bool transpose_region(const ipu_kernel_call *call, int axis, ipu__regions *out)
+static bool transpose_region(const ipu__kernel_call *call, int axis, ipu__regions *out)
 {
     int64_t perm[IPU_MAX_RANK];
     ipu__transpose_perm(call, perm);
@@ -285,7 +285,7 @@ static bool transpose_region(const ipu_kernel_call *call, int axis, ipu__regions
     return true;
 }
 
-static bool transpose_zeros(const ipu_kernel_call *call, int input, int axis, ipu__regions *out)
+static bool transpose_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
     int64_t perm[IPU_MAX_RANK];
     int     rank = ipu__transpose_perm(call, perm), to = rank - 1;
@@ -293,7 +293,7 @@ static bool transpose_zeros(const ipu_kernel_call *call, int input, int axis, ip
     return ipu__region_through(call, input, axis, to, out);
 }
 
-const ipu_op_def ipu__op_transpose = {
+const ipu__op_def ipu__op_transpose = {
     VIEW(transpose, "dimensions in another order", transpose_attributes, 1, ipu__fold_transpose),
     .simplify = transpose_simplify, .region = transpose_region, .zeros = transpose_zeros};
 
@@ -323,7 +323,7 @@ ipu_value ipu_swap_axes(ipu_builder *b, ipu_value x, int axis, int other)
 
 /* ---- reverse ---- */
 
-static ipu_status reverse_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status reverse_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     bool mask[IPU_MAX_RANK];
     IPU_TRY(ipu__op_axes(call, "axes", call->operand[X].shape.rank, mask));
@@ -331,7 +331,7 @@ static ipu_status reverse_infer(const ipu_kernel_call *call, ipu_kernel_value *o
     return IPU_OK;
 }
 
-static ipu_tensor reverse_view(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in)
+static ipu_tensor reverse_view(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in)
 {
     (void)g;
     bool       mask[IPU_MAX_RANK] = {false};
@@ -355,7 +355,7 @@ static const ipu_op_attribute reverse_attributes[] = {
 static const char *const reverse_samples[] = {"float[7]", "float[3,4,5]; axes=[-1,0]", "int32[0,2]; axes=[0]",
                                               NULL};
 
-const ipu_op_def ipu__op_reverse = {
+const ipu__op_def ipu__op_reverse = {
     VIEW(reverse, "elements of some dimensions in reverse", reverse_attributes, 1, ipu__fold_reverse)};
 
 ipu_value ipu_reverse(ipu_builder *b, ipu_value x, int axis)
@@ -365,7 +365,7 @@ ipu_value ipu_reverse(ipu_builder *b, ipu_value x, int axis)
 
 /* ---- expand ---- */
 
-static ipu_status expand_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status expand_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *from = &call->operand[X].shape;
     ipu_shape        to;
@@ -382,11 +382,11 @@ static ipu_status expand_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
                          "expand: %s%s does not broadcast to %s: dimensions, counted from the last, must be "
                          "equal or 1 in x",
                          ipu_type_name(call->operand[X].type), ipu__shape_str(from), ipu__shape_str(&to));
-    *out = (ipu_kernel_value){call->operand[X].type, to};
+    *out = (ipu__kernel_value){call->operand[X].type, to};
     return IPU_OK;
 }
 
-static ipu_tensor expand_view(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in)
+static ipu_tensor expand_view(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in)
 {
     (void)g;
     const ipu_shape *from = &call->operand[X].shape, *to = &call->operand[OUT].shape;
@@ -408,9 +408,9 @@ static const ipu_op_attribute expand_attributes[] = {
 static const char *const expand_samples[] = {"float[3,1]; shape=[2,3,4]", "float[]; shape=[5]",
                                              "float[1,3]; shape=[2,-1]", "float[1]; shape=[0]", NULL};
 
-const ipu_op_def ipu__op_expand = {VIEW(expand, "repeated by the rule of broadcasting", expand_attributes, 1,
-                                        ipu__fold_expand),
-                                   .flags = IPU__OP_RESHAPES};
+const ipu__op_def ipu__op_expand = {VIEW(expand, "repeated by the rule of broadcasting", expand_attributes, 1,
+                                         ipu__fold_expand),
+                                    .flags = IPU__OP_RESHAPES};
 
 ipu_value ipu_expand(ipu_builder *b, ipu_value x, ipu_shape shape)
 {
@@ -419,7 +419,7 @@ ipu_value ipu_expand(ipu_builder *b, ipu_value x, ipu_shape shape)
 
 /* ---- tile ---- */
 
-static ipu_status tile_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status tile_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu_shape repeats, from = call->operand[X].shape;
     IPU_TRY(shape_attribute(call, "repeats", &repeats));
@@ -445,7 +445,7 @@ static ipu_value tile_one(ipu_builder *b, ipu_value x, int64_t before, int64_t t
     return ipu_expand(b, x, IPU_SHAPE(before, times, rest));
 }
 
-static void tile_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void tile_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     const ipu_shape *from = &call->operand[X].shape, *to = &call->operand[OUT].shape;
     ipu_shape        repeats = {0};
@@ -471,7 +471,7 @@ static const char *const tile_samples[] = {"float[2,3]; repeats=[2,1]", "float[3
                                            "float[2,1,3]; repeats=[2,3,2]", "float[2,3]; repeats=[0,2]",
                                            NULL};
 
-const ipu_op_def ipu__op_tile = {
+const ipu__op_def ipu__op_tile = {
     .kernel       = {.name = "tile", .operands = operands, .n_operands = 2, .check = ipu__op_check},
     .n_in         = 1,
     .family       = "shape",

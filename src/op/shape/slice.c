@@ -38,7 +38,7 @@ static cut make_cut(int64_t begin, int64_t end, int64_t step, int64_t n)
     return (cut){begin, step, length > 0 ? ipu__op_ceil_div(length, step) : 0};
 }
 
-static ipu_status get_cuts(const ipu_kernel_call *call, cut cuts[IPU_MAX_RANK])
+static ipu_status get_cuts(const ipu__kernel_call *call, cut cuts[IPU_MAX_RANK])
 {
     const ipu_shape *shape = &call->operand[X].shape;
     size_t           n, n_end, n_step, n_axes;
@@ -68,7 +68,7 @@ static ipu_status get_cuts(const ipu_kernel_call *call, cut cuts[IPU_MAX_RANK])
     return IPU_OK;
 }
 
-static ipu_status slice_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status slice_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     cut cuts[IPU_MAX_RANK];
     IPU_TRY(get_cuts(call, cuts));
@@ -85,7 +85,7 @@ static ipu_interval reach(const cut *c)
     return c->step > 0 ? (ipu_interval){c->begin, last + 1} : (ipu_interval){last, c->begin + 1};
 }
 
-static ipu_tensor slice_view(ipu_graph *g, const ipu_kernel_call *call, const ipu_tensor *in)
+static ipu_tensor slice_view(ipu_graph *g, const ipu__kernel_call *call, const ipu_tensor *in)
 {
     (void)g;
     cut        cuts[IPU_MAX_RANK] = {{0}};
@@ -139,7 +139,7 @@ static ipu_status slice_simplify(ipu__simplify *s)
     return ipu__simplify_if_alike(s);
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OUTPUT("out")};
 
 static const ipu_op_attribute slice_attributes[] = {
     {.name = "begin", .kind = IPU_ATTRIBUTE_INTS, .required = true, .meaning = "first element of each axis"},
@@ -155,7 +155,7 @@ static const char *const slice_samples[] = {"float[8]; begin=[2] end=[5]",
                                             "int32[5]; begin=[3] end=[2]",
                                             NULL};
 
-const ipu_op_def ipu__op_slice = {
+const ipu__op_def ipu__op_slice = {
     .kernel       = {.name = "slice", .operands = operands, .n_operands = 2, .check = ipu__op_check},
     .n_in         = 1,
     .family       = "shape",

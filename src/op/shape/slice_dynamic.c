@@ -15,7 +15,7 @@ typedef struct window {
     size_t  unit;
 } window;
 
-static window get_window(const ipu_kernel_call *call, int whole, int64_t size, int start,
+static window get_window(const ipu__kernel_call *call, int whole, int64_t size, int start,
                          const void *start_at)
 {
     const ipu_shape *s    = &call->operand[whole].shape;
@@ -30,7 +30,7 @@ static window get_window(const ipu_kernel_call *call, int whole, int64_t size, i
     return w;
 }
 
-static ipu_status check_start(const ipu_kernel_call *call, int start)
+static ipu_status check_start(const ipu__kernel_call *call, int start)
 {
     IPU_TRY(ipu__op_want_integer(call, start));
     if (ipu__op_n_elements(&call->operand[start].shape) == 1) return IPU_OK;
@@ -38,16 +38,17 @@ static ipu_status check_start(const ipu_kernel_call *call, int start)
                      ipu__shape_str(&call->operand[start].shape));
 }
 
-static ipu_value zeros_of(ipu_builder *b, const ipu_kernel_value *like)
+static ipu_value zeros_of(ipu_builder *b, const ipu__kernel_value *like)
 {
     return ipu_expand(b, ipu_constant_value(b, like->type, IPU_SCALAR, 0), like->shape);
 }
 
-static ipu_status plan_copy(int64_t n, ipu_type type, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan_copy(int64_t n, ipu_type type, const ipu_target *target, ipu__kernel_plan *out)
 {
     double bytes = (double)ipu_type_size(type), per_vector = 8 / bytes;
     double workers = (double)ipu_target_n_workers(target);
-    *out = (ipu_kernel_plan){.basis = "PopLibs' dynamic slice: 25 + 6 * (39 + 24 + 2 per vector of 64 bits)"};
+    *out           = (ipu__kernel_plan){
+                  .basis = "PopLibs' dynamic slice: 25 + 6 * (39 + 24 + 2 per vector of 64 bits)"};
     if (n == 0) return IPU_OK;
     int64_t per_tile = ipu__op_ceil_div(n, ipu_target_n_tiles(target));
     double  vectors  = (double)(int64_t)((double)ipu__op_ceil_div(per_tile, (int64_t)workers) / per_vector);
@@ -60,7 +61,7 @@ static ipu_status plan_copy(int64_t n, ipu_type type, const ipu_target *target, 
 
 enum { X, START, OUT };
 
-static ipu_status dynamic_slice_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dynamic_slice_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int64_t size = ipu__op_int(call, "size");
     int     axis;
@@ -83,13 +84,13 @@ static void take(const window *w, void *const *operand, ipu_interval outer)
                run);
 }
 
-static void dynamic_slice_ref(const ipu_kernel_call *call, void *const *operand)
+static void dynamic_slice_ref(const ipu__kernel_call *call, void *const *operand)
 {
     window w = get_window(call, X, ipu__op_int(call, "size"), START, operand[START]);
     take(&w, operand, (ipu_interval){0, w.outer});
 }
 
-static ipu_status dynamic_slice_run(const ipu_kernel_call *call, void *state, void *const *operand,
+static ipu_status dynamic_slice_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                     void *scratch, int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -98,13 +99,13 @@ static ipu_status dynamic_slice_run(const ipu_kernel_call *call, void *state, vo
     return IPU_OK;
 }
 
-static double dynamic_slice_work(const ipu_kernel_call *call)
+static double dynamic_slice_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[OUT].shape);
 }
 
-static ipu_status dynamic_slice_plan(const ipu_kernel_call *call, const ipu_target *target,
-                                     ipu_kernel_plan *out)
+static ipu_status dynamic_slice_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                     ipu__kernel_plan *out)
 {
     return plan_copy(ipu__op_n_elements(&call->operand[OUT].shape), call->operand[X].type, target, out);
 }
@@ -116,7 +117,8 @@ static void dynamic_slice_grad(ipu__gradient *g)
                                           g->in[START], (int)ipu__op_int(g->call, "axis"));
 }
 
-static const ipu_kernel_operand slice_operands[] = {IPU__INPUT("x"), IPU__INPUT("start"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand slice_operands[] = {IPU__INPUT("x"), IPU__INPUT("start"),
+                                                     IPU__OUTPUT("out")};
 
 static const ipu__cpu_impl slice_impls[] = {
     {.head = {"rows", ipu__op_fits_always}, .run = dynamic_slice_run}};
@@ -131,7 +133,7 @@ static const char *const slice_samples[] = {"float[5,4], int64[1]{-3,9}; axis=1 
                                             "float[3,0,2], int32[]; axis=-1 size=1",
                                             "float[300,20,40], int32[]{5,5}; axis=1 size=10", NULL};
 
-const ipu_op_def ipu__op_dynamic_slice = {
+const ipu__op_def ipu__op_dynamic_slice = {
     .kernel       = {.name            = "dynamic_slice",
                      .operands        = slice_operands,
                      .n_operands      = 3,
@@ -163,7 +165,7 @@ ipu_value ipu_dynamic_slice(ipu_builder *b, ipu_value x, ipu_value start, int64_
 
 enum { U_X, U_Y, U_START, U_OUT };
 
-static ipu_status dynamic_update_slice_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dynamic_update_slice_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     int       axis;
     ipu_shape want = call->operand[U_X].shape;
@@ -177,7 +179,7 @@ static ipu_status dynamic_update_slice_infer(const ipu_kernel_call *call, ipu_ke
     return IPU_OK;
 }
 
-static window update_window(const ipu_kernel_call *call, const void *start)
+static window update_window(const ipu__kernel_call *call, const void *start)
 {
     const ipu_shape *y    = &call->operand[U_Y].shape;
     int              axis = 0;
@@ -201,13 +203,13 @@ static void put(const window *w, void *const *operand, ipu_interval outer)
     }
 }
 
-static void dynamic_update_slice_ref(const ipu_kernel_call *call, void *const *operand)
+static void dynamic_update_slice_ref(const ipu__kernel_call *call, void *const *operand)
 {
     window w = update_window(call, operand[U_START]);
     put(&w, operand, (ipu_interval){0, w.outer});
 }
 
-static ipu_status dynamic_update_slice_run(const ipu_kernel_call *call, void *state, void *const *operand,
+static ipu_status dynamic_update_slice_run(const ipu__kernel_call *call, void *state, void *const *operand,
                                            void *scratch, int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -216,13 +218,13 @@ static ipu_status dynamic_update_slice_run(const ipu_kernel_call *call, void *st
     return IPU_OK;
 }
 
-static double dynamic_update_slice_work(const ipu_kernel_call *call)
+static double dynamic_update_slice_work(const ipu__kernel_call *call)
 {
     return (double)ipu__op_n_elements(&call->operand[U_X].shape);
 }
 
-static ipu_status dynamic_update_slice_plan(const ipu_kernel_call *call, const ipu_target *target,
-                                            ipu_kernel_plan *out)
+static ipu_status dynamic_update_slice_plan(const ipu__kernel_call *call, const ipu_target *target,
+                                            ipu__kernel_plan *out)
 {
     return plan_copy(ipu__op_n_elements(&call->operand[U_Y].shape), call->operand[U_X].type, target, out);
 }
@@ -231,15 +233,15 @@ static void dynamic_update_slice_grad(ipu__gradient *g)
 {
     int axis = 0;
     ipu__op_axis(g->call, "axis", g->call->operand[U_X].shape.rank, &axis);
-    const ipu_kernel_value *y = &g->call->operand[U_Y];
+    const ipu__kernel_value *y = &g->call->operand[U_Y];
     if (g->wanted[U_X])
         g->d_in[U_X] = ipu_dynamic_update_slice(g->b, g->d_out[0], zeros_of(g->b, y), g->in[U_START], axis);
     if (g->wanted[U_Y])
         g->d_in[U_Y] = ipu_dynamic_slice(g->b, g->d_out[0], g->in[U_START], y->shape.dim[axis], axis);
 }
 
-static const ipu_kernel_operand update_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("start"),
-                                                     IPU__OUTPUT_OVER("out", U_X)};
+static const ipu__kernel_operand update_operands[] = {IPU__INPUT("x"), IPU__INPUT("y"), IPU__INPUT("start"),
+                                                      IPU__OUTPUT_OVER("out", U_X)};
 
 static const ipu__cpu_impl update_impls[] = {
     {.head = {"rows", ipu__op_fits_always}, .run = dynamic_update_slice_run}};
@@ -254,7 +256,7 @@ static const char *const update_samples[] = {"float[5,4], float[5,1], int64[1]{-
                                              "float[300,20,40], float[300,10,40], int32[]{5,5}; axis=1",
                                              NULL};
 
-const ipu_op_def ipu__op_dynamic_update_slice = {
+const ipu__op_def ipu__op_dynamic_update_slice = {
     .kernel       = {.name            = "dynamic_update_slice",
                      .operands        = update_operands,
                      .n_operands      = 4,

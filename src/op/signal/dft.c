@@ -31,7 +31,7 @@ typedef struct shape {
     ipu_type type;
 } shape;
 
-static shape get_shape(const ipu_kernel_call *call)
+static shape get_shape(const ipu__kernel_call *call)
 {
     const ipu_shape *x    = &call->operand[X].shape;
     int              axis = 0;
@@ -49,7 +49,7 @@ static shape get_shape(const ipu_kernel_call *call)
     return s;
 }
 
-static ipu_status dft_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status dft_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape;
     int              axis;
@@ -73,7 +73,7 @@ static ipu_status dft_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 
 /* ---- the meaning ---- */
 
-static void dft_ref(const ipu_kernel_call *call, void *const *operand)
+static void dft_ref(const ipu__kernel_call *call, void *const *operand)
 {
     shape s = get_shape(call);
     for (int64_t at = 0; at < s.outer * s.n_out * s.inner; at++) {
@@ -93,7 +93,7 @@ static void dft_ref(const ipu_kernel_call *call, void *const *operand)
     }
 }
 
-static double dft_ref_work(const ipu_kernel_call *call)
+static double dft_ref_work(const ipu__kernel_call *call)
 {
     shape s = get_shape(call);
     return 40 * (double)(s.outer * s.inner) * (double)s.n * (double)s.n_out;
@@ -172,7 +172,7 @@ static void dft_release(void *data)
     ipu__free(t);
 }
 
-static ipu_status dft_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+static ipu_status dft_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     state *t = ipu__alloc_zeroed(sizeof *t);
@@ -200,7 +200,7 @@ static ipu_status dft_prepare(const ipu_kernel_call *call, int n_parts, void **o
     return IPU_OK;
 }
 
-static size_t dft_scratch(const ipu_kernel_call *call, int n_parts)
+static size_t dft_scratch(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     int64_t m = stages_of(get_shape(call).n);
@@ -284,7 +284,7 @@ static ipu__dft_data chirped(const state *t, int64_t n_lanes, ipu__dft_data x, i
     return x;
 }
 
-static ipu_status dft_run(const ipu_kernel_call *call, void *data, void *const *operand, void *scratch,
+static ipu_status dft_run(const ipu__kernel_call *call, void *data, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
     (void)call;
@@ -338,14 +338,14 @@ static void dft_grad(ipu__gradient *g)
 
 /* ---- the record ---- */
 
-static double dft_work(const ipu_kernel_call *call)
+static double dft_work(const ipu__kernel_call *call)
 {
     shape  s = get_shape(call);
     double m = (double)stages_of(s.n), each = 5 * m * (log2(m) + 1) * (m != (double)s.n ? 2 : 1);
     return (double)(s.outer * s.inner) * each;
 }
 
-static ipu_status dft_plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status dft_plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     shape        s    = get_shape(call);
     int64_t      n    = s.outer * s.inner * s.n;
@@ -359,19 +359,19 @@ static ipu_status dft_plan(const ipu_kernel_call *call, const ipu_target *target
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("out")};
-static const ipu__cpu_impl      implementations[] = {{.head          = {"stockham", ipu__op_fits_always},
-                                                      .scratch_bytes = dft_scratch,
-                                                      .prepare       = dft_prepare,
-                                                      .release       = dft_release,
-                                                      .run           = dft_run}};
-static const ipu_op_attribute   attributes[]      = {
-           {.name      = "axis",
-            .kind      = IPU_ATTRIBUTE_INT,
-            .otherwise = 1,
-            .meaning   = "dimension, negative from the end"},
-           {.name = "inverse", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the inverse, divided by the length"},
-           {.name = "onesided", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: only the first n / 2 + 1 frequencies"},
+static const ipu__kernel_operand operands[]        = {IPU__INPUT("x"), IPU__OUTPUT("out")};
+static const ipu__cpu_impl       implementations[] = {{.head          = {"stockham", ipu__op_fits_always},
+                                                       .scratch_bytes = dft_scratch,
+                                                       .prepare       = dft_prepare,
+                                                       .release       = dft_release,
+                                                       .run           = dft_run}};
+static const ipu_op_attribute    attributes[]      = {
+            {.name      = "axis",
+             .kind      = IPU_ATTRIBUTE_INT,
+             .otherwise = 1,
+             .meaning   = "dimension, negative from the end"},
+            {.name = "inverse", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: the inverse, divided by the length"},
+            {.name = "onesided", .kind = IPU_ATTRIBUTE_INT, .meaning = "1: only the first n / 2 + 1 frequencies"},
 };
 static const char *const samples[] = {"float[2,8,2]",
                                       "float[2,12,1]; onesided=1",
@@ -386,7 +386,7 @@ static const char *const samples[] = {"float[2,8,2]",
                                       "float[60,128,1]",
                                       NULL};
 
-const ipu_op_def ipu__op_dft = {
+const ipu__op_def ipu__op_dft = {
     .kernel       = {.name            = "dft",
                      .operands        = operands,
                      .n_operands      = 2,

@@ -14,7 +14,7 @@ enum { X, WINDOW };
 
 /* ---- stft ---- */
 
-static ipu_status stft_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status stft_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x      = &call->operand[X].shape;
     int64_t          length = ipu__op_int(call, "frame_length"), step = ipu__op_int(call, "frame_step");
@@ -34,7 +34,7 @@ static ipu_status stft_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
         IPU_TRY(ipu__op_want_shape(call, WINDOW, &IPU_SHAPE(length)));
     }
     int64_t frames = (x->dim[1] - length) / step + 1;
-    *out           = (ipu_kernel_value){call->operand[X].type, IPU_SHAPE(x->dim[0], frames, length, 2)};
+    *out           = (ipu__kernel_value){call->operand[X].type, IPU_SHAPE(x->dim[0], frames, length, 2)};
     if (ipu__op_int(call, "onesided")) out->shape.dim[2] = length / 2 + 1;
     return IPU_OK;
 }
@@ -46,7 +46,7 @@ static ipu_value frame_indices(ipu_builder *b, int64_t frames, int64_t step, int
     return ipu_add(b, first, ipu_arange(b, IPU_INT64, length, 0, 1));
 }
 
-static void stft_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void stft_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     int64_t   length = ipu__op_int(call, "frame_length"), step = ipu__op_int(call, "frame_step");
     int64_t   n      = (call->operand[X].shape.dim[1] - length) / step + 1;
@@ -55,7 +55,7 @@ static void stft_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_
     out[0] = ipu_dft(b, frames, 2, (ipu_dft_options){.onesided = ipu__op_int(call, "onesided") != 0});
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("window"), IPU__OUTPUT("out")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("x"), IPU__OPTIONAL("window"), IPU__OUTPUT("out")};
 
 static const ipu_op_attribute attributes[] = {
     {.name = "frame_length", .kind = IPU_ATTRIBUTE_INT, .required = true, .meaning = "elements of a frame"},
@@ -66,7 +66,7 @@ static const char *const samples[] = {"float[2,20,1], float[8]; frame_length=8 f
                                       "float[1,11,2]; frame_length=5 frame_step=3",
                                       "float[0,8,1]; frame_length=4 frame_step=4", NULL};
 
-const ipu_op_def ipu__op_stft = {
+const ipu__op_def ipu__op_stft = {
     .kernel       = {.name = "stft", .operands = operands, .n_operands = 3, .check = ipu__op_check},
     .n_in         = 2,
     .family       = "signal",

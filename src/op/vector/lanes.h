@@ -1,5 +1,5 @@
-/* Converts rows of sixteen images to lanes (IPU_LAYOUT_LANES) and back. Channels of one image to blocks
- * (IPU_LAYOUT_BLOCKED) work the same way: rows are then the planes of sixteen channels. */
+/* Converts rows of sixteen images to lanes (IPU__LAYOUT_LANES) and back. Channels of one image to blocks
+ * (IPU__LAYOUT_BLOCKED) work the same way: rows are then the planes of sixteen channels. */
 #ifndef IPU_OP_VECTOR_LANES_H
 #define IPU_OP_VECTOR_LANES_H
 

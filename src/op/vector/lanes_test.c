@@ -55,21 +55,21 @@ enum { SMALL = 2 * 2, LARGE = 4 * 4 }; /* one channel of 16 images: windows of 2
 
 static ipu_status scatter(const int32_t *indices, int n_parts, float *dx)
 {
-    static const int64_t  size[] = {4, 4};
-    const ipu_attribute   with[] = {IPU__INTS("size", size, 2)};
-    const ipu_kernel_def *def    = &ipu__op_find("pool_scatter")->kernel;
-    ipu_kernel_call       call   = {.def          = def,
-                                    .attributes   = with,
-                                    .n_attributes = 1,
-                                    .n_operands   = 3,
-                                    .operand      = {{IPU_FLOAT, IPU_SHAPE(IPU__LANES, 1, 2, 2)},
-                                                     {IPU_INT32, IPU_SHAPE(IPU__LANES, 1, 2, 2)},
-                                                     {IPU_FLOAT, IPU_SHAPE(IPU__LANES, 1, 4, 4)}},
-                                    .layout       = {IPU_LAYOUT_LANES, IPU_LAYOUT_LANES, IPU_LAYOUT_LANES}};
-    float                 dy[SMALL * IPU__LANES];
-    int32_t               at[SMALL * IPU__LANES];
-    void                 *state, *operand[] = {dy, at, dx};
-    ipu_status            status = IPU_OK;
+    static const int64_t   size[] = {4, 4};
+    const ipu_attribute    with[] = {IPU__INTS("size", size, 2)};
+    const ipu__kernel_def *def    = &ipu__op_find("pool_scatter")->kernel;
+    ipu__kernel_call       call   = {.def          = def,
+                                     .attributes   = with,
+                                     .n_attributes = 1,
+                                     .n_operands   = 3,
+                                     .operand      = {{IPU_FLOAT, IPU_SHAPE(IPU__LANES, 1, 2, 2)},
+                                                      {IPU_INT32, IPU_SHAPE(IPU__LANES, 1, 2, 2)},
+                                                      {IPU_FLOAT, IPU_SHAPE(IPU__LANES, 1, 4, 4)}},
+                                     .layout       = {IPU__LAYOUT_LANES, IPU__LAYOUT_LANES, IPU__LAYOUT_LANES}};
+    float                  dy[SMALL * IPU__LANES];
+    int32_t                at[SMALL * IPU__LANES];
+    void                  *state, *operand[] = {dy, at, dx};
+    ipu_status             status = IPU_OK;
     for (int i = 0; i < SMALL * IPU__LANES; i++) {
         int window = i / IPU__LANES;
         dy[i]      = (float)(1 + window);

@@ -114,7 +114,8 @@ ipu__grid_place ipu__grid_at(const ipu__grid *g, int axis, double number)
 static const char *const modes[]    = {"bilinear", "nearest", "bicubic", NULL};
 static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
 
-static ipu_status find_word(const ipu_kernel_call *call, const char *name, const char *const *words, int *out)
+static ipu_status find_word(const ipu__kernel_call *call, const char *name, const char *const *words,
+                            int *out)
 {
     const char *text = ipu__op_text(call, name);
     for (int i = 0; i < 3; i++)
@@ -126,7 +127,7 @@ static ipu_status find_word(const ipu_kernel_call *call, const char *name, const
                      words[0], words[1], words[2]);
 }
 
-ipu_status ipu__grid_read(const ipu_kernel_call *call, ipu__grid *out)
+ipu_status ipu__grid_read(const ipu__kernel_call *call, ipu__grid *out)
 {
     int mode, padding;
     IPU_TRY(find_word(call, "mode", modes, &mode));
@@ -137,7 +138,7 @@ ipu_status ipu__grid_read(const ipu_kernel_call *call, ipu__grid *out)
     return IPU_OK;
 }
 
-static ipu_status check_grid(const ipu_kernel_call *call, int image, int grid)
+static ipu_status check_grid(const ipu__kernel_call *call, int image, int grid)
 {
     ipu__grid        g;
     const ipu_shape *x = &call->operand[image].shape, *s = &call->operand[grid].shape;
@@ -152,24 +153,24 @@ static ipu_status check_grid(const ipu_kernel_call *call, int image, int grid)
 }
 
 /* Of an image of height `in[0]` and width `in[1]`, which has elements if it is read at all. */
-static ipu_status check_extent(const ipu_kernel_call *call, const int64_t *in)
+static ipu_status check_extent(const ipu__kernel_call *call, const int64_t *in)
 {
     if (in[0] > 0 && in[1] > 0 && in[0] < INT32_MAX && in[1] < INT32_MAX / in[0]) return IPU_OK;
     return ipu__fail(IPU_INVALID, "%s: images of %lld x %lld elements: expected 1 to 2^31", call->def->name,
                      (long long)in[0], (long long)in[1]);
 }
 
-static ipu_status sample_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status sample_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape, *grid = &call->operand[GRID].shape;
     IPU_TRY(check_grid(call, X, GRID));
     IPU_TRY(check_extent(call, x->dim + 2));
-    *out = (ipu_kernel_value){call->operand[X].type,
-                              IPU_SHAPE(x->dim[0], x->dim[1], grid->dim[1], grid->dim[2])};
+    *out = (ipu__kernel_value){call->operand[X].type,
+                               IPU_SHAPE(x->dim[0], x->dim[1], grid->dim[1], grid->dim[2])};
     return IPU_OK;
 }
 
-static ipu_status input_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status input_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *dy = &call->operand[INPUT_DY].shape, *grid = &call->operand[INPUT_GRID].shape;
     size_t           n;
@@ -179,12 +180,12 @@ static ipu_status input_infer(const ipu_kernel_call *call, ipu_kernel_value *out
         ipu__op_want_shape(call, INPUT_DY, &IPU_SHAPE(dy->dim[0], dy->dim[1], grid->dim[1], grid->dim[2])));
     if (n != 2) return ipu__fail(IPU_INVALID, "%s: size has %zu numbers: expected 2", call->def->name, n);
     IPU_TRY(check_extent(call, size));
-    *out = (ipu_kernel_value){call->operand[INPUT_DY].type,
-                              IPU_SHAPE(dy->dim[0], dy->dim[1], size[0], size[1])};
+    *out = (ipu__kernel_value){call->operand[INPUT_DY].type,
+                               IPU_SHAPE(dy->dim[0], dy->dim[1], size[0], size[1])};
     return IPU_OK;
 }
 
-static ipu_status place_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status place_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[PLACE_X].shape, *grid = &call->operand[PLACE_GRID].shape;
     IPU_TRY(check_grid(call, PLACE_X, PLACE_GRID));
@@ -195,7 +196,7 @@ static ipu_status place_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     return IPU_OK;
 }
 
-static ipu__grid get_grid(const ipu_kernel_call *call, int image, int grid)
+static ipu__grid get_grid(const ipu__kernel_call *call, int image, int grid)
 {
     ipu__grid        g = {0};
     const ipu_shape *x = &call->operand[image].shape, *s = &call->operand[grid].shape;
@@ -232,7 +233,7 @@ static double read_place(const ipu__grid *g, ipu_type type, const void *x, int64
     return sum;
 }
 
-static void sample_ref(const ipu_kernel_call *call, void *const *operand)
+static void sample_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__grid       g    = get_grid(call, X, GRID);
     ipu_type        type = call->operand[X].type;
@@ -253,7 +254,7 @@ static double weight_of(const ipu__grid_place *at, int64_t index)
     return sum;
 }
 
-static void input_ref(const ipu_kernel_call *call, void *const *operand)
+static void input_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__grid       g    = get_grid(call, INPUT_OUT, INPUT_GRID);
     ipu_type        type = call->operand[INPUT_OUT].type;
@@ -272,14 +273,14 @@ static void input_ref(const ipu_kernel_call *call, void *const *operand)
 }
 
 /* Each element looks at all places of the grid. */
-static double input_ref_work(const ipu_kernel_call *call)
+static double input_ref_work(const ipu__kernel_call *call)
 {
     ipu__grid g = get_grid(call, INPUT_OUT, INPUT_GRID);
     return 40 * (double)ipu__op_n_elements(&call->operand[INPUT_OUT].shape) * (double)g.out;
 }
 
 /* Places [begin, end) of all images. */
-static void place_grads(const ipu_kernel_call *call, void *const *operand, ipu_interval places)
+static void place_grads(const ipu__kernel_call *call, void *const *operand, ipu_interval places)
 {
     ipu__grid       g    = get_grid(call, PLACE_X, PLACE_GRID);
     ipu_type        type = call->operand[PLACE_OUT].type;
@@ -299,12 +300,12 @@ static void place_grads(const ipu_kernel_call *call, void *const *operand, ipu_i
     }
 }
 
-static void place_ref(const ipu_kernel_call *call, void *const *operand)
+static void place_ref(const ipu__kernel_call *call, void *const *operand)
 {
     place_grads(call, operand, (ipu_interval){0, ipu__op_n_elements(&call->operand[PLACE_GRID].shape) / 2});
 }
 
-static ipu_status place_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status place_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                             int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -320,7 +321,7 @@ static int64_t n_taps(const ipu__grid *g)
     return g->mode == IPU_GRID_BICUBIC ? 16 : g->mode == IPU_GRID_BILINEAR ? 4 : 1;
 }
 
-static bool fits_planes(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_planes(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     bool      is_grad = call->def == &ipu__op_grid_sample_input_grad.kernel;
@@ -329,7 +330,7 @@ static bool fits_planes(const ipu_kernel_call *call, const void *machine, int n_
 }
 
 /* Taps; and a plane of either side as floats. */
-static size_t planes_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t planes_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     bool      is_grad = call->def == &ipu__op_grid_sample_input_grad.kernel;
@@ -361,7 +362,7 @@ static ipu__resize_table get_table(const ipu__grid *g, void *scratch)
     return t;
 }
 
-static ipu_status sample_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status sample_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                              int part, int n_parts)
 {
     (void)state;
@@ -383,7 +384,7 @@ static ipu_status sample_run(const ipu_kernel_call *call, void *state, void *con
     return IPU_OK;
 }
 
-static ipu_status input_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status input_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                             int part, int n_parts)
 {
     (void)state;
@@ -413,7 +414,7 @@ static ipu_status input_run(const ipu_kernel_call *call, void *state, void *cons
 
 enum { MOST_ATTRIBUTES = 4 };
 
-static size_t keep(const ipu_kernel_call *call, ipu_attribute *list)
+static size_t keep(const ipu__kernel_call *call, ipu_attribute *list)
 {
     size_t n = 0;
     for (size_t i = 0; i < call->n_attributes && n < MOST_ATTRIBUTES - 1; i++)
@@ -435,7 +436,7 @@ static void sample_grad(ipu__gradient *g)
 
 /* ---- prices and records ---- */
 
-static double places_of(const ipu_kernel_call *call)
+static double places_of(const ipu__kernel_call *call)
 {
     bool      is_input = call->def == &ipu__op_grid_sample_input_grad.kernel;
     bool      is_place = call->def == &ipu__op_grid_sample_grid_grad.kernel;
@@ -445,9 +446,9 @@ static double places_of(const ipu_kernel_call *call)
     return (double)g.n * (double)g.channels * (double)g.out * (double)n_taps(&g);
 }
 
-static double work(const ipu_kernel_call *call) { return 4 * places_of(call); }
+static double work(const ipu__kernel_call *call) { return 4 * places_of(call); }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {60, 1, 6};
     double       n    = places_of(call);
@@ -459,11 +460,11 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static const ipu_kernel_operand sample_operands[] = {IPU__INPUT("x"), IPU__INPUT("grid"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand input_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("grid"),
-                                                     IPU__OUTPUT("d_x")};
-static const ipu_kernel_operand place_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("x"), IPU__INPUT("grid"),
-                                                     IPU__OUTPUT("d_grid")};
+static const ipu__kernel_operand sample_operands[] = {IPU__INPUT("x"), IPU__INPUT("grid"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand input_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("grid"),
+                                                      IPU__OUTPUT("d_x")};
+static const ipu__kernel_operand place_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("x"), IPU__INPUT("grid"),
+                                                      IPU__OUTPUT("d_grid")};
 
 /* clang-format off */
 #define ATTRIBUTES                                                                                  \
@@ -527,24 +528,24 @@ static const ipu__cpu_impl place_implementations[]  = {
 
 #define sample_ref_work NULL
 #define place_ref_work NULL
-#define RECORD(op, prefix, attributes_, ...)                                                                     \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
-                                                      .operands        = prefix##_operands,                      \
-                                                      .n_operands      = IPU__COUNT(prefix##_operands),          \
-                                                      .check           = ipu__op_check,                          \
-                                                      .rows            = ipu__op_rows,                           \
-                                                      .ref             = prefix##_ref,                           \
-                                                      .work            = work,                                   \
-                                                      .ref_work        = prefix##_ref_work,                      \
-                                                      .plan            = plan,                                   \
-                                                      .implementations = IPU__ON_CPU(prefix##_implementations)}, \
-                                     .n_in         = IPU__COUNT(prefix##_operands) - 1,                          \
-                                     .family       = "vision",                                                   \
-                                     .attributes   = attributes_,                                                \
-                                     .n_attributes = IPU__COUNT(attributes_),                                    \
-                                     .infer        = prefix##_infer,                                             \
-                                     .samples      = prefix##_samples,                                           \
-                                     __VA_ARGS__}
+#define RECORD(op, prefix, attributes_, ...)                                                                      \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
+                                                       .operands        = prefix##_operands,                      \
+                                                       .n_operands      = IPU__COUNT(prefix##_operands),          \
+                                                       .check           = ipu__op_check,                          \
+                                                       .rows            = ipu__op_rows,                           \
+                                                       .ref             = prefix##_ref,                           \
+                                                       .work            = work,                                   \
+                                                       .ref_work        = prefix##_ref_work,                      \
+                                                       .plan            = plan,                                   \
+                                                       .implementations = IPU__ON_CPU(prefix##_implementations)}, \
+                                      .n_in         = IPU__COUNT(prefix##_operands) - 1,                          \
+                                      .family       = "vision",                                                   \
+                                      .attributes   = attributes_,                                                \
+                                      .n_attributes = IPU__COUNT(attributes_),                                    \
+                                      .infer        = prefix##_infer,                                             \
+                                      .samples      = prefix##_samples,                                           \
+                                      __VA_ARGS__}
 RECORD(grid_sample, sample, attributes, .grad = sample_grad, .compose = ipu__grid_sample_compose,
        .flags   = IPU__OP_GRAD_ONCE | IPU__OP_SHORT_IN_HALF,
        .batch   = IPU__BATCH({IPU__AXIS_0, IPU__AXIS_0}, {IPU__AXIS_0}),

@@ -15,7 +15,7 @@ typedef struct ipu__grid {
 } ipu__grid;
 
 /* The attributes. Statuses: INVALID. */
-ipu_status ipu__grid_read(const ipu_kernel_call *call, ipu__grid *out);
+ipu_status ipu__grid_read(const ipu__kernel_call *call, ipu__grid *out);
 
 typedef struct ipu__grid_place {
     int     n;
@@ -26,7 +26,7 @@ typedef struct ipu__grid_place {
 ipu__grid_place ipu__grid_at(const ipu__grid *g, int axis, double number);
 
 /* grid_sample as other ops: for second derivatives. */
-void ipu__grid_sample_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__grid_sample_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out);
 
 #endif

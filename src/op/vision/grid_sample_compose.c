@@ -74,7 +74,7 @@ static int make_taps(ipu_builder *b, const ipu__grid *g, double size, ipu_value 
     return n;
 }
 
-void ipu__grid_sample_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in,
+void ipu__grid_sample_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in,
                               ipu_value *out)
 {
     const ipu_shape *x = &call->operand[0].shape, *grid = &call->operand[1].shape;

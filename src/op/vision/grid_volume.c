@@ -17,7 +17,7 @@
 enum { THETA, VOLUME = 0, GRID, MOST_DIMS = 3 };
 enum { MOST_PLACES = 1 << 24 /* of affine_grid, whose places are a constant */ };
 
-static ipu_status affine_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status affine_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     size_t           n;
     const int64_t   *size  = ipu__op_ints(call, "size", &n);
@@ -27,7 +27,7 @@ static ipu_status affine_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
     if (n != 2 && n != 3)
         return ipu__fail(IPU_INVALID, "affine_grid: \"size\" has %zu numbers: expected 2 or 3", n);
     IPU_TRY(ipu__op_want_shape(call, THETA, &IPU_SHAPE(theta->dim[0], (int64_t)n, (int64_t)n + 1)));
-    *out                  = (ipu_kernel_value){call->operand[THETA].type, {.rank = (int)n + 2}};
+    *out                  = (ipu__kernel_value){call->operand[THETA].type, {.rank = (int)n + 2}};
     int64_t places        = 1;
     out->shape.dim[0]     = theta->dim[0];
     out->shape.dim[n + 1] = (int64_t)n;
@@ -65,7 +65,7 @@ static void fill_places(const int64_t *size, int n, bool align_corners, ipu_type
     }
 }
 
-static void affine_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void affine_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     size_t         n;
     const int64_t *size = ipu__op_ints(call, "size", &n);
@@ -93,7 +93,7 @@ typedef struct volume {
     ipu_grid_padding padding;
 } volume;
 
-static ipu_status volume_of(const ipu_kernel_call *call, volume *v)
+static ipu_status volume_of(const ipu__kernel_call *call, volume *v)
 {
     static const char *const paddings[] = {"zeros", "border", "reflection"};
     const ipu_shape         *x = &call->operand[VOLUME].shape, *grid = &call->operand[GRID].shape;
@@ -115,7 +115,7 @@ static ipu_status volume_of(const ipu_kernel_call *call, volume *v)
     return IPU_OK;
 }
 
-static ipu_status volume_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status volume_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     volume           v;
     const ipu_shape *x = &call->operand[VOLUME].shape, *grid = &call->operand[GRID].shape;
@@ -130,7 +130,7 @@ static ipu_status volume_infer(const ipu_kernel_call *call, ipu_kernel_value *ou
         if (v.size[d] == 0 || v.size[d] > INT32_MAX)
             return ipu__fail(IPU_INVALID, "grid_sample_3d: \"x\" %s: expected volumes of 1 element or more",
                              ipu__shape_str(x));
-    *out              = (ipu_kernel_value){call->operand[VOLUME].type, *grid};
+    *out              = (ipu__kernel_value){call->operand[VOLUME].type, *grid};
     out->shape.dim[1] = x->dim[1];
     for (int d = 0; d < MOST_DIMS; d++) out->shape.dim[2 + d] = grid->dim[1 + d];
     return IPU_OK;
@@ -185,7 +185,7 @@ static ipu_value read_corner(ipu_builder *b, const volume *v, ipu_value x, const
 }
 
 /* The nearest element, or the eight around each place by how near they are. */
-static void volume_compose(ipu_builder *b, const ipu_kernel_call *call, const ipu_value *in, ipu_value *out)
+static void volume_compose(ipu_builder *b, const ipu__kernel_call *call, const ipu_value *in, ipu_value *out)
 {
     volume    v = {0};
     ipu_value x = ipu__wide(b, in[VOLUME]), grid = ipu__wide(b, in[GRID]), place[MOST_DIMS], base[MOST_DIMS],
@@ -212,8 +212,8 @@ static void volume_compose(ipu_builder *b, const ipu_kernel_call *call, const ip
 
 /* ---- records ---- */
 
-static const ipu_kernel_operand affine_operands[] = {IPU__INPUT("theta"), IPU__OUTPUT("grid")};
-static const ipu_kernel_operand volume_operands[] = {IPU__INPUT("x"), IPU__INPUT("grid"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand affine_operands[] = {IPU__INPUT("theta"), IPU__OUTPUT("grid")};
+static const ipu__kernel_operand volume_operands[] = {IPU__INPUT("x"), IPU__INPUT("grid"), IPU__OUTPUT("y")};
 
 #define ALIGN_ATTRIBUTE                                                                                     \
     {                                                                                                       \
@@ -246,19 +246,19 @@ static const char *const volume_samples[] = {
     "float[1,1,1,3,4], float[1,1,2,3,3]{-3.3,3.3}; padding=reflection align_corners=1",
     NULL};
 
-#define RECORD(op, which, text)                                                                   \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name       = #op,                          \
-                                                      .operands   = which##_operands,             \
-                                                      .n_operands = IPU__COUNT(which##_operands), \
-                                                      .check      = ipu__op_check},                    \
-                                     .n_in         = IPU__COUNT(which##_operands) - 1,            \
-                                     .family       = "vision",                                    \
-                                     .summary      = (text),                                      \
-                                     .attributes   = which##_attributes,                          \
-                                     .n_attributes = IPU__COUNT(which##_attributes),              \
-                                     .infer        = which##_infer,                               \
-                                     .compose      = which##_compose,                             \
-                                     .samples      = which##_samples}
+#define RECORD(op, which, text)                                                                    \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name       = #op,                          \
+                                                       .operands   = which##_operands,             \
+                                                       .n_operands = IPU__COUNT(which##_operands), \
+                                                       .check      = ipu__op_check},                    \
+                                      .n_in         = IPU__COUNT(which##_operands) - 1,            \
+                                      .family       = "vision",                                    \
+                                      .summary      = (text),                                      \
+                                      .attributes   = which##_attributes,                          \
+                                      .n_attributes = IPU__COUNT(which##_attributes),              \
+                                      .infer        = which##_infer,                               \
+                                      .compose      = which##_compose,                             \
+                                      .samples      = which##_samples}
 RECORD(affine_grid, affine, "theta times (x, y, 1) or (x, y, z, 1) for all places of an output");
 RECORD(grid_sample_3d, volume, "volumes read at the places of a grid");
 

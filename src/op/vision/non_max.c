@@ -16,14 +16,14 @@ typedef struct search {
     const float *box, *scores; /* of one image; of one class */
 } search;
 
-static int64_t bound_of(const ipu_kernel_call *call)
+static int64_t bound_of(const ipu__kernel_call *call)
 {
     const ipu_shape *s     = &call->operand[SCORES].shape;
     int64_t          bound = ipu__op_int(call, "bound"), all = ipu__op_n_elements(s);
     return bound == 0 || bound > all ? all : bound;
 }
 
-static search get_search(const ipu_kernel_call *call, void *const *operand)
+static search get_search(const ipu__kernel_call *call, void *const *operand)
 {
     const ipu_shape *s = &call->operand[SCORES].shape;
     search           q = {.images    = s->dim[0],
@@ -38,7 +38,7 @@ static search get_search(const ipu_kernel_call *call, void *const *operand)
     return q;
 }
 
-static ipu_status want_number(const ipu_kernel_call *call, int i, ipu_type type)
+static ipu_status want_number(const ipu__kernel_call *call, int i, ipu_type type)
 {
     if (!ipu__kernel_has(call, i)) return IPU_OK;
     IPU_TRY(ipu__op_want_type(call, i, type));
@@ -46,7 +46,7 @@ static ipu_status want_number(const ipu_kernel_call *call, int i, ipu_type type)
     return ipu__op_want_shape(call, i, &IPU_SHAPE(1));
 }
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *boxes = &call->operand[BOXES].shape, *scores = &call->operand[SCORES].shape;
     int64_t          bound = ipu__op_int(call, "bound");
@@ -65,8 +65,8 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     if (bound < 0)
         return ipu__fail(IPU_INVALID, "non_max_suppression: bound = %lld: expected 0 or more",
                          (long long)bound);
-    out[0] = (ipu_kernel_value){IPU_INT64, IPU_SHAPE(bound_of(call), 3)};
-    out[1] = (ipu_kernel_value){IPU_INT64, IPU_SCALAR};
+    out[0] = (ipu__kernel_value){IPU_INT64, IPU_SHAPE(bound_of(call), 3)};
+    out[1] = (ipu__kernel_value){IPU_INT64, IPU_SCALAR};
     return IPU_OK;
 }
 
@@ -144,7 +144,7 @@ static int64_t next_box(const search *q, int64_t last)
     return best;
 }
 
-static void non_max_ref(const ipu_kernel_call *call, void *const *operand)
+static void non_max_ref(const ipu__kernel_call *call, void *const *operand)
 {
     search   q        = get_search(call, operand);
     int64_t *selected = operand[SELECTED], n = 0;
@@ -163,7 +163,7 @@ static void non_max_ref(const ipu_kernel_call *call, void *const *operand)
 }
 
 /* Each search for the next box looks at all of them. */
-static double ref_work(const ipu_kernel_call *call)
+static double ref_work(const ipu__kernel_call *call)
 {
     double boxes = (double)call->operand[SCORES].shape.dim[2];
     return 8 * (double)ipu__op_n_elements(&call->operand[SCORES].shape) * boxes;
@@ -171,7 +171,7 @@ static double ref_work(const ipu_kernel_call *call)
 
 /* ---- with a heap of candidates ---- */
 
-static size_t scratch_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     return (size_t)call->operand[SCORES].shape.dim[2] * sizeof(int64_t);
@@ -191,8 +191,8 @@ static void sink(const search *q, int64_t *heap, int64_t n, int64_t i)
 }
 
 /* One part does it all: where the boxes of a class go depends on those before. */
-static ipu_status run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch, int part,
-                      int n_parts)
+static ipu_status run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
+                      int part, int n_parts)
 {
     (void)state, (void)n_parts;
     search   q        = get_search(call, operand);
@@ -216,13 +216,13 @@ static ipu_status run(const ipu_kernel_call *call, void *state, void *const *ope
 
 /* ---- price and record ---- */
 
-static double work(const ipu_kernel_call *call)
+static double work(const ipu__kernel_call *call)
 {
     double boxes = (double)call->operand[SCORES].shape.dim[2];
     return 40 * (double)ipu__op_n_elements(&call->operand[SCORES].shape) * (boxes > 1 ? log2(boxes) : 1);
 }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     int64_t n = ipu__op_n_elements(&call->operand[SCORES].shape), boxes = call->operand[SCORES].shape.dim[2];
     double  rounds    = (double)bound_of(call) / (double)(n > 0 ? n / boxes : 1);
@@ -234,13 +234,13 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[] = {IPU__INPUT("boxes"),
-                                              IPU__INPUT("scores"),
-                                              IPU__OPTIONAL("most"),
-                                              IPU__OPTIONAL("iou_threshold"),
-                                              IPU__OPTIONAL("score_threshold"),
-                                              IPU__OUTPUT("selected"),
-                                              IPU__OUTPUT("count")};
+static const ipu__kernel_operand operands[] = {IPU__INPUT("boxes"),
+                                               IPU__INPUT("scores"),
+                                               IPU__OPTIONAL("most"),
+                                               IPU__OPTIONAL("iou_threshold"),
+                                               IPU__OPTIONAL("score_threshold"),
+                                               IPU__OUTPUT("selected"),
+                                               IPU__OUTPUT("count")};
 
 static const ipu_op_attribute attributes[] = {
     {.name = "bound", .kind = IPU_ATTRIBUTE_INT, .meaning = "most boxes that are given; 0: all there are"},
@@ -261,7 +261,7 @@ static const char *const samples[] = {
     "float[2,300,4], float[2,4,300], int64[]{50,50}, float[]{0.3,0.5}; bound=300",
     NULL};
 
-const ipu_op_def ipu__op_non_max_suppression = {
+const ipu__op_def ipu__op_non_max_suppression = {
     .kernel       = {.name            = "non_max_suppression",
                      .operands        = operands,
                      .n_operands      = 7,

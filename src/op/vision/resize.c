@@ -26,7 +26,8 @@ static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel",   
                                           NULL};
 static const char *const nearests[]    = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
 
-static ipu_status find_word(const ipu_kernel_call *call, const char *name, const char *const *words, int *out)
+static ipu_status find_word(const ipu__kernel_call *call, const char *name, const char *const *words,
+                            int *out)
 {
     const char *text = ipu__op_text(call, name);
     for (int i = 0; words[i]; i++)
@@ -38,7 +39,7 @@ static ipu_status find_word(const ipu_kernel_call *call, const char *name, const
                      name, text);
 }
 
-static ipu_status get_extent(const ipu_kernel_call *call, int d, const int64_t *sizes, ipu__resize_axis *a)
+static ipu_status get_extent(const ipu__kernel_call *call, int d, const int64_t *sizes, ipu__resize_axis *a)
 {
     double scale = ipu__op_float(call, scale_names[d]);
     if (sizes) {
@@ -62,7 +63,7 @@ static ipu_status get_extent(const ipu_kernel_call *call, int d, const int64_t *
     return IPU_OK;
 }
 
-static ipu_status check_sizes(const ipu_kernel_call *call, int rank, const int64_t **sizes)
+static ipu_status check_sizes(const ipu__kernel_call *call, int rank, const int64_t **sizes)
 {
     size_t n;
     *sizes = ipu__op_ints(call, "sizes", &n);
@@ -77,7 +78,7 @@ static ipu_status check_sizes(const ipu_kernel_call *call, int rank, const int64
     return IPU_OK;
 }
 
-ipu_status ipu__resize_axes(const ipu_kernel_call *call, const ipu_shape *x,
+ipu_status ipu__resize_axes(const ipu__kernel_call *call, const ipu_shape *x,
                             ipu__resize_axis axes[IPU_MAX_RANK])
 {
     int            mode, place, nearest;
@@ -170,7 +171,7 @@ int ipu__resize_taps(const ipu__resize_axis *a, int64_t o, int64_t index[IPU__RE
 
 /* ---- inference ---- */
 
-static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu__resize_axis axes[IPU_MAX_RANK] = {{0}};
     const ipu_shape *x                  = &call->operand[X].shape;
@@ -185,7 +186,7 @@ static ipu_status infer(const ipu_kernel_call *call, ipu_kernel_value *out)
                      value);
 }
 
-static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     ipu__resize_axis axes[IPU_MAX_RANK];
     size_t           n;
@@ -207,7 +208,7 @@ static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
 /* ---- references ---- */
 
 /* The sum over dimensions from d on, at element `at` of what comes before. False: the output lies outside. */
-static bool interpolate(const ipu_kernel_call *call, const ipu__resize_axis *axes, const void *x, int d,
+static bool interpolate(const ipu__kernel_call *call, const ipu__resize_axis *axes, const void *x, int d,
                         const int64_t *o, int64_t at, double *sum)
 {
     int64_t index[IPU__RESIZE_TAPS];
@@ -227,7 +228,7 @@ static bool interpolate(const ipu_kernel_call *call, const ipu__resize_axis *axe
 }
 
 /* The nearest element, of any type. */
-static void copy_nearest(const ipu_kernel_call *call, const ipu__resize_axis *axes, void *const *operand,
+static void copy_nearest(const ipu__kernel_call *call, const ipu__resize_axis *axes, void *const *operand,
                          const int64_t *o, int64_t to)
 {
     ipu_type type = call->operand[X].type;
@@ -247,7 +248,7 @@ static void copy_nearest(const ipu_kernel_call *call, const ipu__resize_axis *ax
         ipu__value_from_double(type, ipu__op_float(call, "extrapolation"), y);
 }
 
-static void resize_ref(const ipu_kernel_call *call, void *const *operand)
+static void resize_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__resize_axis axes[IPU_MAX_RANK] = {{0}};
     const ipu_shape *y                  = &call->operand[Y].shape;
@@ -277,7 +278,7 @@ static double weight_of(const ipu__resize_axis *a, int64_t o, int64_t i)
     return sum;
 }
 
-static double collect(const ipu_kernel_call *call, const ipu__resize_axis *axes, const void *dy, int d,
+static double collect(const ipu__kernel_call *call, const ipu__resize_axis *axes, const void *dy, int d,
                       const int64_t *i, int64_t at)
 {
     double sum = 0;
@@ -289,7 +290,7 @@ static double collect(const ipu_kernel_call *call, const ipu__resize_axis *axes,
     return sum;
 }
 
-static void grad_ref(const ipu_kernel_call *call, void *const *operand)
+static void grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     ipu__resize_axis axes[IPU_MAX_RANK] = {{0}};
     const ipu_shape *x                  = &call->operand[Y].shape;
@@ -302,7 +303,7 @@ static void grad_ref(const ipu_kernel_call *call, void *const *operand)
 }
 
 /* Each element looks at all outputs. */
-static double grad_ref_work(const ipu_kernel_call *call)
+static double grad_ref_work(const ipu__kernel_call *call)
 {
     return 8 * (double)ipu__op_n_elements(&call->operand[X].shape)
          * (double)ipu__op_n_elements(&call->operand[Y].shape);
@@ -313,7 +314,7 @@ static double grad_ref_work(const ipu_kernel_call *call)
 enum { MOST_ATTRIBUTES = 40 };
 
 /* All attributes of the call but those that are left out, and one more. */
-static size_t keep(const ipu_kernel_call *call, const char *without, ipu_attribute *list)
+static size_t keep(const ipu__kernel_call *call, const char *without, ipu_attribute *list)
 {
     size_t n = 0;
     for (size_t i = 0; i < call->n_attributes && n < MOST_ATTRIBUTES - 1; i++)
@@ -342,22 +343,22 @@ static void grad_gradient(ipu__gradient *g)
 
 /* ---- prices and records ---- */
 
-static double n_taps(const ipu_kernel_call *call)
+static double n_taps(const ipu__kernel_call *call)
 {
     const char *mode = ipu__op_text(call, "mode");
     return strcmp(mode, "cubic") == 0 ? 8 : strcmp(mode, "linear") == 0 ? 4 : 1; /* of two dimensions */
 }
 
-static double larger(const ipu_kernel_call *call)
+static double larger(const ipu__kernel_call *call)
 {
     double x = (double)ipu__op_n_elements(&call->operand[X].shape);
     double y = (double)ipu__op_n_elements(&call->operand[Y].shape);
     return x > y ? x : y;
 }
 
-static double work(const ipu_kernel_call *call) { return 2 * n_taps(call) * larger(call); }
+static double work(const ipu__kernel_call *call) { return 2 * n_taps(call) * larger(call); }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu_type     type = call->operand[X].type;
     ipu__op_loop loop = {30, 1, 2 + 2 * n_taps(call)};
@@ -371,8 +372,8 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static const ipu_kernel_operand operands[]      = {IPU__INPUT("x"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand grad_operands[] = {IPU__INPUT("d_y"), IPU__OUTPUT("d_x")};
+static const ipu__kernel_operand operands[]      = {IPU__INPUT("x"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand grad_operands[] = {IPU__INPUT("d_y"), IPU__OUTPUT("d_x")};
 
 #define WORD(n, d, text)                                                                  \
     {                                                                                     \
@@ -446,22 +447,22 @@ static const ipu__cpu_impl implementations[] = {{.head          = {"separable", 
                                                  .release       = ipu__resize_release,
                                                  .run           = ipu__resize_run}};
 
-#define RECORD(op, operands_, attributes_, ref_, ref_work_, ...)                                        \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                           \
-                                                      .operands        = operands_,                     \
-                                                      .n_operands      = 2,                             \
-                                                      .check           = ipu__op_check,                 \
-                                                      .rows            = ipu__op_rows,                  \
-                                                      .ref             = ref_,                          \
-                                                      .work            = work,                          \
-                                                      .ref_work        = ref_work_,                     \
-                                                      .plan            = plan,                          \
-                                                      .implementations = IPU__ON_CPU(implementations)}, \
-                                     .n_in         = 1,                                                 \
-                                     .family       = "resize",                                          \
-                                     .attributes   = attributes_,                                       \
-                                     .n_attributes = IPU__COUNT(attributes_),                           \
-                                     __VA_ARGS__}
+#define RECORD(op, operands_, attributes_, ref_, ref_work_, ...)                                         \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name            = #op,                           \
+                                                       .operands        = operands_,                     \
+                                                       .n_operands      = 2,                             \
+                                                       .check           = ipu__op_check,                 \
+                                                       .rows            = ipu__op_rows,                  \
+                                                       .ref             = ref_,                          \
+                                                       .work            = work,                          \
+                                                       .ref_work        = ref_work_,                     \
+                                                       .plan            = plan,                          \
+                                                       .implementations = IPU__ON_CPU(implementations)}, \
+                                      .n_in         = 1,                                                 \
+                                      .family       = "resize",                                          \
+                                      .attributes   = attributes_,                                       \
+                                      .n_attributes = IPU__COUNT(attributes_),                           \
+                                      __VA_ARGS__}
 RECORD(resize, operands, attributes, resize_ref, NULL, .infer = infer, .grad = resize_gradient,
        .samples = samples, .summary = "other extents, by the nearest elements, lines or cubics between them");
 RECORD(resize_grad, grad_operands, grad_attributes, grad_ref, grad_ref_work, .infer = grad_infer,

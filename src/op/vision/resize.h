@@ -24,7 +24,7 @@ int ipu__resize_taps(const ipu__resize_axis *axis, int64_t o, int64_t index[IPU_
                      double weight[IPU__RESIZE_TAPS]);
 
 /* Reads the attributes of a call whose `x` has the given shape. Statuses: INVALID, saying what is wrong. */
-ipu_status ipu__resize_axes(const ipu_kernel_call *call, const ipu_shape *x,
+ipu_status ipu__resize_axes(const ipu__kernel_call *call, const ipu_shape *x,
                             ipu__resize_axis axes[IPU_MAX_RANK]);
 
 /* `to` outputs, each made of `taps` of `from` elements; index and weight are [taps][to]. */
@@ -47,11 +47,11 @@ IPU__SIMD_DECLARE(extern const ipu__resize_loops, ipu__resize_loops_of)
 
 /* ---- resize_run.c ---- */
 
-ipu_status ipu__resize_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+ipu_status ipu__resize_prepare(const ipu__kernel_call *call, int n_parts, void **out);
 void       ipu__resize_release(void *prepared);
-bool       ipu__resize_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-size_t     ipu__resize_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__resize_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
+bool       ipu__resize_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+size_t     ipu__resize_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status ipu__resize_run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *scratch,
                            int part, int n_parts);
 
 #endif

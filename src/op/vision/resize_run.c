@@ -19,7 +19,7 @@ typedef struct state {
     ipu__resize_table        table[IPU_MAX_RANK];
 } state;
 
-bool ipu__resize_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__resize_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     ipu_type type = call->operand[0].type;
@@ -117,10 +117,10 @@ void ipu__resize_release(void *prepared)
     ipu__free(s);
 }
 
-static bool is_grad_call(const ipu_kernel_call *call) { return call->def == &ipu__op_resize_grad.kernel; }
+static bool is_grad_call(const ipu__kernel_call *call) { return call->def == &ipu__op_resize_grad.kernel; }
 
 /* Elements of a slab, with dimensions up to d done and those from d on to do. */
-static int64_t slab_elements(const ipu_kernel_call *call, int first, int d)
+static int64_t slab_elements(const ipu__kernel_call *call, int first, int d)
 {
     int64_t n = 1;
     for (int k = first + 1; k < call->operand[0].shape.rank; k++)
@@ -135,7 +135,7 @@ static int find_first(const ipu__resize_axis *axes, int rank)
     return first;
 }
 
-static int64_t largest_slab(const ipu_kernel_call *call, int first)
+static int64_t largest_slab(const ipu__kernel_call *call, int first)
 {
     int64_t most = 0;
     for (int d = 0; d <= call->operand[0].shape.rank; d++) {
@@ -145,7 +145,7 @@ static int64_t largest_slab(const ipu_kernel_call *call, int first)
     return most;
 }
 
-static ipu_status make_tables(const ipu_kernel_call *call, state *s)
+static ipu_status make_tables(const ipu__kernel_call *call, state *s)
 {
     ipu__resize_axis axes[IPU_MAX_RANK];
     bool             is_grad = is_grad_call(call);
@@ -160,7 +160,7 @@ static ipu_status make_tables(const ipu_kernel_call *call, state *s)
     return IPU_OK;
 }
 
-ipu_status ipu__resize_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__resize_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     state *s = ipu__alloc_zeroed(sizeof *s);
@@ -179,7 +179,7 @@ ipu_status ipu__resize_prepare(const ipu_kernel_call *call, int n_parts, void **
 }
 
 /* Two slabs to go back and forth between, and one that is read. */
-size_t ipu__resize_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__resize_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__resize_axis axes[IPU_MAX_RANK];
@@ -252,7 +252,7 @@ static const float *resize_slab(const state *s, const float *x, float *buffers[2
     return x;
 }
 
-ipu_status ipu__resize_run(const ipu_kernel_call *call, void *prepared, void *const *operand, void *scratch,
+ipu_status ipu__resize_run(const ipu__kernel_call *call, void *prepared, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     const state *s      = prepared;

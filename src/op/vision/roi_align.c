@@ -28,7 +28,7 @@ typedef struct align {
     ipu_type type, index_type;
 } align;
 
-static align get_align(const ipu_kernel_call *call, int image, int regions)
+static align get_align(const ipu__kernel_call *call, int image, int regions)
 {
     const ipu_shape *x = &call->operand[image].shape, *y = &call->operand[regions].shape;
     return (align){.n          = x->dim[0],
@@ -108,7 +108,7 @@ static int64_t image_of(const align *a, const void *batch, int64_t roi)
 
 /* ---- inference ---- */
 
-static ipu_status check_regions(const ipu_kernel_call *call)
+static ipu_status check_regions(const ipu__kernel_call *call)
 {
     int64_t rois = call->operand[ROIS].shape.dim[0], ratio = ipu__op_int(call, "sampling_ratio");
     double  scale = ipu__op_float(call, "scale");
@@ -124,7 +124,7 @@ static ipu_status check_regions(const ipu_kernel_call *call)
                      call->def->name, (long long)ratio, scale);
 }
 
-static ipu_status check_size(const ipu_kernel_call *call, const char *name, int64_t size[2])
+static ipu_status check_size(const ipu__kernel_call *call, const char *name, int64_t size[2])
 {
     size_t         n;
     const int64_t *list = ipu__op_ints(call, name, &n);
@@ -136,7 +136,7 @@ static ipu_status check_size(const ipu_kernel_call *call, const char *name, int6
     return IPU_OK;
 }
 
-static ipu_status align_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status align_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *x = &call->operand[X].shape;
     int64_t          size[2];
@@ -145,20 +145,20 @@ static ipu_status align_infer(const ipu_kernel_call *call, ipu_kernel_value *out
     if (x->dim[2] < 1 || x->dim[3] < 1 || x->dim[2] > INT32_MAX || x->dim[3] > INT32_MAX / x->dim[2])
         return ipu__fail(IPU_INVALID, "%s: \"x\" %s: expected planes of 1 to 2^31 elements", call->def->name,
                          ipu__shape_str(x));
-    out[0] = (ipu_kernel_value){call->operand[X].type,
-                                IPU_SHAPE(call->operand[ROIS].shape.dim[0], x->dim[1], size[0], size[1])};
+    out[0] = (ipu__kernel_value){call->operand[X].type,
+                                 IPU_SHAPE(call->operand[ROIS].shape.dim[0], x->dim[1], size[0], size[1])};
     return IPU_OK;
 }
 
-static ipu_status max_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status max_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     IPU_TRY(align_infer(call, out));
-    out[1] = (ipu_kernel_value){IPU_INT32, out[0].shape};
+    out[1] = (ipu__kernel_value){IPU_INT32, out[0].shape};
     out[2] = out[0];
     return IPU_OK;
 }
 
-static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
+static ipu_status grad_infer(const ipu__kernel_call *call, ipu__kernel_value *out)
 {
     const ipu_shape *dy = &call->operand[X].shape;
     int64_t          size[2], n = ipu__op_int(call, "n");
@@ -167,18 +167,18 @@ static ipu_status grad_infer(const ipu_kernel_call *call, ipu_kernel_value *out)
     if (dy->dim[0] != call->operand[ROIS].shape.dim[0] || n < 0)
         return ipu__fail(IPU_INVALID, "roi_align_grad: \"d_y\" %s for %lld regions of %lld images",
                          ipu__shape_str(dy), (long long)call->operand[ROIS].shape.dim[0], (long long)n);
-    *out = (ipu_kernel_value){call->operand[X].type, IPU_SHAPE(n, dy->dim[1], size[0], size[1])};
+    *out = (ipu__kernel_value){call->operand[X].type, IPU_SHAPE(n, dy->dim[1], size[0], size[1])};
     return IPU_OK;
 }
 
-static ipu_status examine_batch(const ipu_kernel_call *call, const align *a, const void *batch)
+static ipu_status examine_batch(const ipu__kernel_call *call, const align *a, const void *batch)
 {
     for (int64_t i = 0; i < a->rois; i++)
         if (image_of(a, batch, i) < 0) return ipu__index_fail(call->operand[BATCH].type, batch, i, a->n);
     return IPU_OK;
 }
 
-static ipu_status examine(const ipu_kernel_call *call, void *const *operand)
+static ipu_status examine(const ipu__kernel_call *call, void *const *operand)
 {
     bool  is_grad = call->def == &ipu__op_roi_align_grad.kernel;
     align a       = is_grad ? get_align(call, Y, X) : get_align(call, X, Y);
@@ -203,7 +203,7 @@ static double mean_of(const align *a, const span s[2], const void *x, int64_t pl
     return sum / count_of(s);
 }
 
-static void align_ref(const ipu_kernel_call *call, void *const *operand)
+static void align_ref(const ipu__kernel_call *call, void *const *operand)
 {
     align a = get_align(call, X, Y);
     for (int64_t i = 0; i < a.rois * a.channels * a.out[0] * a.out[1]; i++) {
@@ -228,7 +228,7 @@ static double weight_of(const align *a, const span *s, int axis, int64_t cell, i
     return sum;
 }
 
-static void grad_ref(const ipu_kernel_call *call, void *const *operand)
+static void grad_ref(const ipu__kernel_call *call, void *const *operand)
 {
     align   a    = get_align(call, Y, X);
     int64_t area = a.in[0] * a.in[1];
@@ -253,7 +253,7 @@ static void grad_ref(const ipu_kernel_call *call, void *const *operand)
 
 /* ---- one sample for all channels at once ---- */
 
-static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_parts)
+static bool fits_floats(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     return call->operand[X].type == IPU_FLOAT;
@@ -275,13 +275,13 @@ static bool fits_floats(const ipu_kernel_call *call, const void *machine, int n_
         }                                                                            \
     }
 
-static size_t sums_bytes(const ipu_kernel_call *call, int n_parts)
+static size_t sums_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     return (size_t)call->operand[X].shape.dim[1] * sizeof(float);
 }
 
-static ipu_status align_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status align_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                             int part, int n_parts)
 {
     (void)state;
@@ -305,7 +305,7 @@ static ipu_status align_run(const ipu_kernel_call *call, void *state, void *cons
 }
 
 /* Every part has channels of its own. */
-static ipu_status grad_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status grad_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                            int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -361,7 +361,7 @@ static best max_of(const align *a, const span s[2], const void *x, int64_t plane
     return b;
 }
 
-static void max_cells(const ipu_kernel_call *call, void *const *operand, ipu_interval mine)
+static void max_cells(const ipu__kernel_call *call, void *const *operand, ipu_interval mine)
 {
     align   a     = get_align(call, X, Y);
     int64_t cells = a.out[0] * a.out[1];
@@ -377,12 +377,12 @@ static void max_cells(const ipu_kernel_call *call, void *const *operand, ipu_int
     }
 }
 
-static void max_ref(const ipu_kernel_call *call, void *const *operand)
+static void max_ref(const ipu__kernel_call *call, void *const *operand)
 {
     max_cells(call, operand, (ipu_interval){0, ipu__op_n_elements(&call->operand[Y].shape)});
 }
 
-static ipu_status max_run(const ipu_kernel_call *call, void *state, void *const *operand, void *scratch,
+static ipu_status max_run(const ipu__kernel_call *call, void *state, void *const *operand, void *scratch,
                           int part, int n_parts)
 {
     (void)state, (void)scratch;
@@ -394,7 +394,7 @@ static ipu_status max_run(const ipu_kernel_call *call, void *state, void *const 
 
 /* ---- gradients ---- */
 
-static size_t keep(const ipu_kernel_call *call, ipu_attribute *list)
+static size_t keep(const ipu__kernel_call *call, ipu_attribute *list)
 {
     static const char *const names[] = {"sampling_ratio", "scale", "half_pixel"};
     size_t                   n       = 0;
@@ -428,8 +428,8 @@ static void grad_grad(ipu__gradient *g)
 /* What each cell took, put back where it was in its region's image, and regions of an image added up. */
 static void max_grad(ipu__gradient *g)
 {
-    ipu_builder            *b = g->b;
-    const ipu_kernel_value *x = &g->call->operand[X];
+    ipu_builder             *b = g->b;
+    const ipu__kernel_value *x = &g->call->operand[X];
     if (!g->wanted[X] || !ipu__has(g->d_out[0])) return;
     ipu_value d     = ipu_mul(b, g->d_out[0], g->out[WEIGHTS - Y]);
     ipu_value each  = ipu_pool_scatter(b, d, g->out[INDICES - Y], x->shape.dim + 2);
@@ -440,7 +440,7 @@ static void max_grad(ipu__gradient *g)
 /* ---- prices and records ---- */
 
 /* Samples of a cell are 4 where their number depends on the region. */
-static double n_taps(const ipu_kernel_call *call)
+static double n_taps(const ipu__kernel_call *call)
 {
     bool   is_grad = call->def == &ipu__op_roi_align_grad.kernel;
     double ratio   = (double)ipu__op_int(call, "sampling_ratio");
@@ -448,9 +448,9 @@ static double n_taps(const ipu_kernel_call *call)
          * (double)ipu__op_n_elements(&call->operand[is_grad ? X : Y].shape);
 }
 
-static double work(const ipu_kernel_call *call) { return 2 * n_taps(call); }
+static double work(const ipu__kernel_call *call) { return 2 * n_taps(call); }
 
-static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ipu_kernel_plan *out)
+static ipu_status plan(const ipu__kernel_call *call, const ipu_target *target, ipu__kernel_plan *out)
 {
     ipu__op_loop loop = {80, 1, 6};
     double       n    = n_taps(call);
@@ -462,11 +462,11 @@ static ipu_status plan(const ipu_kernel_call *call, const ipu_target *target, ip
     return IPU_OK;
 }
 
-static const ipu_kernel_operand align_operands[] = {IPU__INPUT("x"), IPU__INPUT("rois"),
-                                                    IPU__INPUT("batch_indices"), IPU__OUTPUT("y")};
-static const ipu_kernel_operand grad_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("rois"),
-                                                    IPU__INPUT("batch_indices"), IPU__OUTPUT("d_x")};
-static const ipu_kernel_operand max_operands[]   = {
+static const ipu__kernel_operand align_operands[] = {IPU__INPUT("x"), IPU__INPUT("rois"),
+                                                     IPU__INPUT("batch_indices"), IPU__OUTPUT("y")};
+static const ipu__kernel_operand grad_operands[]  = {IPU__INPUT("d_y"), IPU__INPUT("rois"),
+                                                     IPU__INPUT("batch_indices"), IPU__OUTPUT("d_x")};
+static const ipu__kernel_operand max_operands[]   = {
       IPU__INPUT("x"),  IPU__INPUT("rois"),     IPU__INPUT("batch_indices"),
       IPU__OUTPUT("y"), IPU__OUTPUT("indices"), IPU__OUTPUT("weights")};
 
@@ -504,24 +504,24 @@ static const ipu__cpu_impl max_implementations[] = {{.head = {"cells", ipu__op_f
 #define max_samples align_samples
 #define max_attributes align_attributes
 
-#define RECORD(op, prefix, ...)                                                                                  \
-    const ipu_op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
-                                                      .operands        = prefix##_operands,                      \
-                                                      .n_operands      = IPU__COUNT(prefix##_operands),          \
-                                                      .check           = ipu__op_check,                          \
-                                                      .rows            = ipu__op_rows,                           \
-                                                      .examine         = examine,                                \
-                                                      .ref             = prefix##_ref,                           \
-                                                      .work            = work,                                   \
-                                                      .plan            = plan,                                   \
-                                                      .implementations = IPU__ON_CPU(prefix##_implementations)}, \
-                                     .n_in         = 3,                                                          \
-                                     .family       = "vision",                                                   \
-                                     .attributes   = prefix##_attributes,                                        \
-                                     .n_attributes = IPU__COUNT(prefix##_attributes),                            \
-                                     .infer        = prefix##_infer,                                             \
-                                     .samples      = prefix##_samples,                                           \
-                                     __VA_ARGS__}
+#define RECORD(op, prefix, ...)                                                                                   \
+    const ipu__op_def ipu__op_##op = {.kernel       = {.name            = #op,                                    \
+                                                       .operands        = prefix##_operands,                      \
+                                                       .n_operands      = IPU__COUNT(prefix##_operands),          \
+                                                       .check           = ipu__op_check,                          \
+                                                       .rows            = ipu__op_rows,                           \
+                                                       .examine         = examine,                                \
+                                                       .ref             = prefix##_ref,                           \
+                                                       .work            = work,                                   \
+                                                       .plan            = plan,                                   \
+                                                       .implementations = IPU__ON_CPU(prefix##_implementations)}, \
+                                      .n_in         = 3,                                                          \
+                                      .family       = "vision",                                                   \
+                                      .attributes   = prefix##_attributes,                                        \
+                                      .n_attributes = IPU__COUNT(prefix##_attributes),                            \
+                                      .infer        = prefix##_infer,                                             \
+                                      .samples      = prefix##_samples,                                           \
+                                      __VA_ARGS__}
 RECORD(roi_align, align, .flags = IPU__OP_SHORT_IN_HALF, .grad = align_grad,
        .summary = "regions of images, each cell the mean of its samples");
 RECORD(roi_align_grad, grad, .grad = grad_grad,

@@ -42,7 +42,7 @@ struct ipu__executor_program {
     ipu__compiled base;
     ipu_executor *x;
     ipu__parallel over; /* what the options ask for, with the streams of inputs and outputs */
-    IPU_ARRAY(ipu__executor_kept) kept;
+    IPU__ARRAY(ipu__executor_kept) kept;
     ipu__streams                streams;
     ipu__weights_user           weights; /* of the module */
     const ipu__parallel_models *models;  /* while it is compiled */

@@ -12,7 +12,7 @@ typedef struct member {
 
 struct ipu_executor_pool {
     ipu__session session; /* of members, each for the executor that it is */
-    IPU_ARRAY(ipu_executor *) excess;
+    IPU__ARRAY(ipu_executor *) excess;
 };
 
 static void let_go(void *user, ipu__compiled *c)

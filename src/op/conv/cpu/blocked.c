@@ -164,7 +164,7 @@ static void flatten(ipu__conv *c)
 }
 
 /* All but the taps and the epilogue. */
-static state shape_of(const ipu_kernel_call *call)
+static state shape_of(const ipu__kernel_call *call)
 {
     state s   = {.c = ipu__conv_get(call)};
     s.is_grad = s.c.kind == IPU__CONV_INPUT_GRAD;
@@ -176,8 +176,8 @@ static state shape_of(const ipu_kernel_call *call)
     s.vectors    = read % IPU__BLOCK == 0;
     s.depth      = s.vectors ? IPU__BLOCK : 1;
     s.units      = read / s.depth;
-    s.x_plain    = call->layout[x] != IPU_LAYOUT_BLOCKED;
-    s.y_plain    = call->layout[y] != IPU_LAYOUT_BLOCKED;
+    s.x_plain    = call->layout[x] != IPU__LAYOUT_BLOCKED;
+    s.y_plain    = call->layout[y] != IPU__LAYOUT_BLOCKED;
     s.n_groups   = (s.channels + GROUP - 1) / GROUP;
     for (int d = 0; d < 2; d++) {
         s.x[d] = s.is_grad ? s.c.y[1 + d] : s.c.x[1 + d];
@@ -202,7 +202,7 @@ static state shape_of(const ipu_kernel_call *call)
 
 /* ---- what fits ---- */
 
-bool ipu__conv_blocked_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_blocked_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
@@ -223,13 +223,13 @@ bool ipu__conv_blocked_fits(const ipu_kernel_call *call, const void *machine, in
         && s.passes[0].columns * GROUP * bytes <= MOST_BYTES;
 }
 
-ipu_kernel_layouts ipu__conv_blocked_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__conv_blocked_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    const ipu_kernel_layouts plain = {IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN),
-                                      false};
-    ipu_kernel_layouts       both  = {IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN) | IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED),
-                                      IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED), false};
-    ipu__conv                c     = ipu__conv_get(call);
+    const ipu__kernel_layouts plain = {IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN), IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN),
+                                       false};
+    ipu__kernel_layouts both = {IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN) | IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED),
+                                IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED), false};
+    ipu__conv           c    = ipu__conv_get(call);
     (void)n_parts;
     if (c.kind == IPU__CONV_INPUT_GRAD) return operand == IPU__CONV_INPUT_GRAD_W ? plain : both;
     if (operand == IPU__CONV_X) return c.in % IPU__BLOCK == 0 ? both : plain;
@@ -237,7 +237,7 @@ ipu_kernel_layouts ipu__conv_blocked_layouts(const ipu_kernel_call *call, int n_
     if (operand <= IPU__CONV_BIAS || !(ipu__affine_of(call, &affine) || ipu__epilogue_is_flat(call)))
         return plain;
     if (operand != IPU__CONV_OUT)
-        return ipu__affine_layouts(call, operand, IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED));
+        return ipu__affine_layouts(call, operand, IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED));
     both.tied = true;
     return both;
 }
@@ -256,7 +256,7 @@ static void fill_taps(const state *s, const pass *p, int64_t *tap)
                        * s->depth;
 }
 
-ipu_status ipu__conv_blocked_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_blocked_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     state   shape = shape_of(call);
@@ -298,7 +298,7 @@ static int64_t result_floats(const state *s)
     return s->y_plain ? line_up(s->result_size) + line_up(s->y[1] * IPU__BLOCK) : 0;
 }
 
-size_t ipu__conv_blocked_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_blocked_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     state  s    = shape_of(call);
@@ -566,7 +566,7 @@ static void do_pass(const job *j, const share *mine, int64_t image, const pass *
         }
 }
 
-ipu_status ipu__conv_blocked_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_blocked_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                  void *scratch, int part, int n_parts)
 {
     const state *s     = prepared;

@@ -71,21 +71,21 @@ typedef struct ipu__weights_loops {
 IPU__SIMD_DECLARE(extern const ipu__weights_loops, ipu__weights_loops_at)
 
 /* Implements conv and conv_input_grad. */
-bool               ipu__conv_blocked_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__conv_blocked_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__conv_blocked_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__conv_blocked_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__conv_blocked_release(void *prepared);
-ipu_status         ipu__conv_blocked_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
-                                         void *scratch, int part, int n_parts);
+bool                ipu__conv_blocked_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__conv_blocked_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__conv_blocked_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__conv_blocked_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__conv_blocked_release(void *prepared);
+ipu_status          ipu__conv_blocked_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
+                                          void *scratch, int part, int n_parts);
 
 /* Implements conv_weight_grad. */
-bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__conv_blocked_weights_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__conv_blocked_weights_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__conv_blocked_weights_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__conv_blocked_weights_release(void *prepared);
-ipu_status ipu__conv_blocked_weights_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+bool ipu__conv_blocked_weights_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__conv_blocked_weights_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__conv_blocked_weights_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__conv_blocked_weights_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__conv_blocked_weights_release(void *prepared);
+ipu_status ipu__conv_blocked_weights_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                          void *scratch, int part, int n_parts);
 
 #endif

@@ -47,15 +47,15 @@ static bool stays_inside(const ipu__conv *c)
 }
 
 /* All but the taps. */
-static state shape_of(const ipu_kernel_call *call, int n_parts)
+static state shape_of(const ipu__kernel_call *call, int n_parts)
 {
     state            s = {.c = ipu__conv_get(call)};
     const ipu__conv *c = &s.c;
     s.vectors          = c->in % IPU__BLOCK == 0;
     s.depth            = s.vectors ? IPU__BLOCK : 1;
     s.units            = c->in / s.depth;
-    s.x_plain          = call->layout[X] != IPU_LAYOUT_BLOCKED;
-    s.y_plain          = call->layout[DY] != IPU_LAYOUT_BLOCKED;
+    s.x_plain          = call->layout[X] != IPU__LAYOUT_BLOCKED;
+    s.y_plain          = call->layout[DY] != IPU__LAYOUT_BLOCKED;
     s.n_taps           = c->k[1] * c->k[2];
     s.in_place         = stays_inside(c) && !(s.vectors && s.x_plain);
     int64_t tap_bytes  = s.n_taps * IPU__BLOCK * IPU__BLOCK * IPU__TILE_DEEP * (int64_t)sizeof(float);
@@ -80,7 +80,7 @@ static state shape_of(const ipu_kernel_call *call, int n_parts)
     return s;
 }
 
-bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_blocked_weights_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     ipu__conv c = ipu__conv_get(call);
     if (call->operand[0].type != IPU_FLOAT
@@ -97,18 +97,18 @@ bool ipu__conv_blocked_weights_fits(const ipu_kernel_call *call, const void *mac
     return s.read_rows * s.pitch * (s.vectors ? s.depth : s.units) * (int64_t)sizeof(float) <= MOST_BYTES;
 }
 
-ipu_kernel_layouts ipu__conv_blocked_weights_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__conv_blocked_weights_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    const unsigned plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), blocked = IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
+    const unsigned plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN), blocked = IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
     (void)n_parts;
     if (operand == OUT || (operand == X && call->operand[X].shape.dim[1] % IPU__BLOCK != 0))
-        return (ipu_kernel_layouts){plain, plain, false};
-    return (ipu_kernel_layouts){plain | blocked, blocked, false};
+        return (ipu__kernel_layouts){plain, plain, false};
+    return (ipu__kernel_layouts){plain | blocked, blocked, false};
 }
 
 /* ---- at load ---- */
 
-ipu_status ipu__conv_blocked_weights_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_blocked_weights_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state   shape = shape_of(call, n_parts);
     int64_t n     = shape.n_taps * (shape.vectors ? 1 : shape.units);
@@ -133,7 +133,7 @@ static int64_t read_floats(const state *s)
     return s->in_place ? 0 : line_up(s->plane * (s->vectors ? 1 : s->units));
 }
 
-size_t ipu__conv_blocked_weights_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_blocked_weights_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     state   s  = shape_of(call, n_parts);
     int64_t dy = s.y_plain ? s.deep * s.rows * s.c.y[2] * IPU__BLOCK : 0;
@@ -246,7 +246,7 @@ static void do_task(job *j, float *dw)
                            dw + (j->group * s->deep + o) * IPU__BLOCK * step + (j->unit + u) * n_each, step);
 }
 
-ipu_status ipu__conv_blocked_weights_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_blocked_weights_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                          void *scratch, int part, int n_parts)
 {
     const state *s = prepared;

@@ -43,7 +43,7 @@ ipu_status ipu__columns_init(ipu__columns *s, const ipu__conv *c, ipu_type type)
 
 void ipu__columns_fini(ipu__columns *s) { ipu__free(s->tap); }
 
-ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
+ipu_status ipu__conv_prepare(const ipu__kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
                              void **out)
 {
     ipu__conv_state *s = ipu__alloc_zeroed(bytes);

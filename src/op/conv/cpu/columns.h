@@ -39,7 +39,7 @@ typedef struct ipu__conv_state {
 
 /* Allocates a state of `bytes` with this beginning, for columns of `c`; the rest is zeros. Statuses: as of
  * ipu__epilogue_init. */
-ipu_status ipu__conv_prepare(const ipu_kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
+ipu_status ipu__conv_prepare(const ipu__kernel_call *call, const ipu__conv *c, ipu_type type, size_t bytes,
                              void **out);
 void       ipu__conv_release(void *prepared);
 

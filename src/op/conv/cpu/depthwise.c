@@ -33,9 +33,9 @@ static bool flip(ipu__conv *c)
     return true;
 }
 
-static bool is_forward(const ipu_kernel_call *call) { return call->def == &ipu__op_conv.kernel; }
+static bool is_forward(const ipu__kernel_call *call) { return call->def == &ipu__op_conv.kernel; }
 
-bool ipu__conv_depthwise_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_depthwise_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
@@ -81,7 +81,7 @@ static room get_room(const ipu__columns *s, ipu_type type)
     return r;
 }
 
-size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_depthwise_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__conv    c = ipu__conv_get(call);
@@ -94,7 +94,7 @@ size_t ipu__conv_depthwise_scratch_bytes(const ipu_kernel_call *call, int n_part
     return more == SIZE_MAX ? more : bytes + more;
 }
 
-ipu_status ipu__conv_depthwise_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_depthwise_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     ipu__conv c          = ipu__conv_get(call);
@@ -198,7 +198,7 @@ static void uncrop(const job *j, const char *dy)
 
 /* ---- the three ops; parts share out images and channels ---- */
 
-ipu_status ipu__conv_depthwise_forward_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_depthwise_forward_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                            void *scratch, int part, int n_parts)
 {
     job                 j = make_job(prepared, scratch);
@@ -247,7 +247,7 @@ static void spread_plane(const job *j, int64_t i, void *const *operand, char *dx
     if (j->type != IPU_FLOAT) ipu__from_floats(j->type, x, dx, ipu__conv_volume(s->c.x));
 }
 
-ipu_status ipu__conv_depthwise_input_grad_run(const ipu_kernel_call *call, void *prepared,
+ipu_status ipu__conv_depthwise_input_grad_run(const ipu__kernel_call *call, void *prepared,
                                               void *const *operand, void *scratch, int part, int n_parts)
 {
     (void)call;
@@ -317,7 +317,7 @@ static void dot_channels(const job *j, int64_t begin, int64_t end, const char *x
     }
 }
 
-ipu_status ipu__conv_depthwise_weight_grad_run(const ipu_kernel_call *call, void *prepared,
+ipu_status ipu__conv_depthwise_weight_grad_run(const ipu__kernel_call *call, void *prepared,
                                                void *const *operand, void *scratch, int part, int n_parts)
 {
     (void)call;

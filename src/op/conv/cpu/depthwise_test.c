@@ -23,13 +23,13 @@ typedef struct shape_case {
 enum { KINDS = 3 };
 
 typedef struct trial {
-    ipu_attribute   with[5];
-    ipu_kernel_call call;
-    void           *operand[IPU__MAX_OPERANDS];
+    ipu_attribute    with[5];
+    ipu__kernel_call call;
+    void            *operand[IPU__MAX_OPERANDS];
 } trial;
 
-static const ipu_op_def *const ops[KINDS] = {&ipu__op_conv, &ipu__op_conv_input_grad,
-                                             &ipu__op_conv_weight_grad};
+static const ipu__op_def *const ops[KINDS] = {&ipu__op_conv, &ipu__op_conv_input_grad,
+                                              &ipu__op_conv_weight_grad};
 
 static ipu_shape with_extents(int64_t n, int64_t channels, const int64_t extent[3])
 {
@@ -50,12 +50,12 @@ static void make_trial(const shape_case *c, int kind, ipu_type type, trial *t)
     t->with[3]        = IPU_INT_ATTRIBUTE("groups", c->channels);
     t->with[4] = kind == IPU__CONV_INPUT_GRAD ? IPU__INTS("size", c->x, 3) : IPU__INTS("kernel", c->k, 3);
     memset(t->operand, 0, sizeof t->operand);
-    t->call  = (ipu_kernel_call){.def          = &ops[kind]->kernel,
-                                 .attributes   = t->with,
-                                 .n_attributes = kind == IPU__CONV_FORWARD ? 4 : 5,
-                                 .n_operands   = ops[kind]->kernel.n_operands};
+    t->call  = (ipu__kernel_call){.def          = &ops[kind]->kernel,
+                                  .attributes   = t->with,
+                                  .n_attributes = kind == IPU__CONV_FORWARD ? 4 : 5,
+                                  .n_operands   = ops[kind]->kernel.n_operands};
     int last = t->call.n_operands - 1;
-    for (int i = 0; i < t->call.n_operands; i++) t->call.operand[i] = (ipu_kernel_value){type, IPU_SHAPE(0)};
+    for (int i = 0; i < t->call.n_operands; i++) t->call.operand[i] = (ipu__kernel_value){type, IPU_SHAPE(0)};
     t->call.operand[0].shape = kind == IPU__CONV_INPUT_GRAD ? y_shape : x_shape;
     t->call.operand[1].shape = kind == IPU__CONV_WEIGHT_GRAD ? y_shape : w_shape;
     if (ops[kind]->infer(&t->call, &t->call.operand[last]) != IPU_OK) fail_msg("%s", ipu_message());
@@ -63,7 +63,7 @@ static void make_trial(const shape_case *c, int kind, ipu_type type, trial *t)
 }
 
 /* Exactly as much memory as the operand has, for the address sanitizer. */
-static void *make_values(const ipu_kernel_value *v, int seed)
+static void *make_values(const ipu__kernel_value *v, int seed)
 {
     int64_t n = ipu__op_n_elements(&v->shape);
     void   *p = aligned_alloc(64, ((size_t)n * ipu_type_size(v->type) + 63) / 64 * 64 + 64);
@@ -80,7 +80,7 @@ static void *make_values(const ipu_kernel_value *v, int seed)
 
 static void *run_parts(const trial *t, int kind, int n_parts)
 {
-    static ipu_status (*const run[KINDS])(const ipu_kernel_call *, void *, void *const *, void *, int,
+    static ipu_status (*const run[KINDS])(const ipu__kernel_call *, void *, void *const *, void *, int,
                                           int) = {ipu__conv_depthwise_forward_run,
                                                   ipu__conv_depthwise_input_grad_run,
                                                   ipu__conv_depthwise_weight_grad_run};

@@ -110,7 +110,7 @@ static bool is_better(const ipu__conv *c)
     return rows * outs <= 16384 && 0.65 * dots > product; /* partial sums stay in the second-level cache */
 }
 
-bool ipu__conv_dots_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_dots_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
@@ -143,7 +143,7 @@ static int64_t count_blocks(const ipu__columns *s)
     return ipu__op_ceil_div(s->c.out, OUTS) * ipu__op_ceil_div(s->c.in * s->n_taps, TAPS);
 }
 
-size_t ipu__conv_dots_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_dots_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__conv    c = ipu__conv_get(call);
     ipu__columns s;
@@ -154,7 +154,7 @@ size_t ipu__conv_dots_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     return bytes;
 }
 
-ipu_status ipu__conv_dots_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_dots_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     (void)n_parts;
     ipu__conv c = ipu__conv_get(call);
@@ -226,7 +226,7 @@ static void store(const state *s, ipu_interval blocks, float *sums, char *out)
         }
 }
 
-ipu_status ipu__conv_dots_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_dots_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
     const state        *s      = prepared;

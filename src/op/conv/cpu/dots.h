@@ -4,10 +4,10 @@
 
 #include "op/conv/conv.h"
 
-bool       ipu__conv_dots_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-size_t     ipu__conv_dots_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__conv_dots_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-ipu_status ipu__conv_dots_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+bool       ipu__conv_dots_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+size_t     ipu__conv_dots_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status ipu__conv_dots_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+ipu_status ipu__conv_dots_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts);
 
 #endif

@@ -5,7 +5,7 @@ static const ipu__conv_way *const ways[] = {[IPU__CONV_FORWARD]     = &ipu__conv
                                             [IPU__CONV_INPUT_GRAD]  = &ipu__conv_input_grad_way,
                                             [IPU__CONV_WEIGHT_GRAD] = &ipu__conv_weight_grad_way};
 
-bool ipu__conv_gemm_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_gemm_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     ipu__conv c    = ipu__conv_get(call);
@@ -15,7 +15,7 @@ bool ipu__conv_gemm_fits(const ipu_kernel_call *call, const void *machine, int n
         && ipu__conv_volume(c.x) > 0 && ipu__conv_volume(c.k) > 0;
 }
 
-size_t ipu__conv_gemm_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_gemm_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__conv    c = ipu__conv_get(call);
     ipu__columns s;
@@ -32,7 +32,7 @@ size_t ipu__conv_gemm_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     return more == SIZE_MAX ? more : (size_t)most * sizeof(float) + more;
 }
 
-static ipu_status make_part(const ipu_kernel_call *call, const ipu__columns *s, const ipu__conv_way *way,
+static ipu_status make_part(const ipu__kernel_call *call, const ipu__columns *s, const ipu__conv_way *way,
                             ipu__conv_part *p)
 {
     if (p->at_once == 0) return IPU_OK;
@@ -41,7 +41,7 @@ static ipu_status make_part(const ipu_kernel_call *call, const ipu__columns *s, 
     return has_last ? way->make_blocks(call, s, p, &p->last) : IPU_OK;
 }
 
-ipu_status ipu__conv_gemm_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_gemm_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     ipu__conv       c = ipu__conv_get(call);
     ipu__conv_gemm *s;

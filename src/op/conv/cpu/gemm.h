@@ -22,7 +22,7 @@ typedef struct ipu__conv_gemm {
 typedef struct ipu__conv_way {
     void (*describe)(const ipu__columns *columns, int index, int n_parts, ipu__conv_part *out);
     int64_t (*count_floats)(const ipu__columns *columns, const ipu__conv_part *part); /* in bytes */
-    ipu_status (*make_blocks)(const ipu_kernel_call *call, const ipu__columns *columns,
+    ipu_status (*make_blocks)(const ipu__kernel_call *call, const ipu__columns *columns,
                               const ipu__conv_part *part, ipu__xsmm_blocks *blocks);
 } ipu__conv_way;
 
@@ -64,18 +64,18 @@ static inline ipu__conv_room ipu__conv_make_room(int64_t planes, int64_t panel, 
 }
 
 /* For all three ops: checks the type, CPU features, and that nothing is empty. */
-bool ipu__conv_gemm_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
+bool ipu__conv_gemm_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
 
-size_t     ipu__conv_gemm_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status ipu__conv_gemm_prepare(const ipu_kernel_call *call, int n_parts, void **out);
+size_t     ipu__conv_gemm_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status ipu__conv_gemm_prepare(const ipu__kernel_call *call, int n_parts, void **out);
 
 extern const ipu__conv_way ipu__conv_forward_way, ipu__conv_input_grad_way, ipu__conv_weight_grad_way;
 
-ipu_status ipu__conv_forward_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_forward_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                  void *scratch, int index, int n_parts);
-ipu_status ipu__conv_input_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_input_grad_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                     void *scratch, int index, int n_parts);
-ipu_status ipu__conv_weight_grad_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_weight_grad_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                      void *scratch, int index, int n_parts);
 
 #endif

@@ -40,7 +40,7 @@ static bool is_plain(const ipu__conv *c)
 static int64_t x_floats(const ipu__conv *c) { return c->in * ipu__conv_volume(c->x) * IPU__LANES; }
 static int64_t y_floats(const ipu__conv *c) { return c->out * ipu__conv_volume(c->y) * IPU__LANES; }
 
-static bool fits(const ipu_kernel_call *call, const void *machine, bool by_toom)
+static bool fits(const ipu__kernel_call *call, const void *machine, bool by_toom)
 {
     ipu__conv c = ipu__conv_get(call);
     if (call->operand[0].type != IPU_FLOAT || !is_plain(&c) || c.n == 0 || c.n % IPU__LANES != 0)
@@ -55,13 +55,13 @@ static bool fits(const ipu_kernel_call *call, const void *machine, bool by_toom)
         && ipu__toom_pays(&c) == by_toom;
 }
 
-bool ipu__conv_lanes_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_lanes_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     return fits(call, machine, false);
 }
 
-bool ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_lanes_toom_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)n_parts;
     return fits(call, machine, true);
@@ -80,23 +80,23 @@ static int operand_of_y(ipu__conv_kind kind)
                                          : (int)IPU__CONV_INPUT_GRAD_DY;
 }
 
-ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__conv_lanes_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
     (void)n_parts;
-    const unsigned plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), lanes = IPU_LAYOUT_BIT(IPU_LAYOUT_LANES);
+    const unsigned plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN), lanes = IPU__LAYOUT_BIT(IPU__LAYOUT_LANES);
     ipu__conv_kind kind = ipu__conv_get(call).kind;
-    if (operand == operand_of_x(kind)) return (ipu_kernel_layouts){plain | lanes, lanes, false};
+    if (operand == operand_of_x(kind)) return (ipu__kernel_layouts){plain | lanes, lanes, false};
     bool is_y = operand == operand_of_y(kind);
     if (kind != IPU__CONV_FORWARD || operand == IPU__CONV_W || operand == IPU__CONV_BIAS)
-        return (ipu_kernel_layouts){is_y ? plain | lanes : plain, is_y ? lanes : plain, false};
-    ipu_kernel_layouts found = ipu__epilogue_layouts(call, operand, ipu__epilogue_is_flat(call) ? lanes : 0);
+        return (ipu__kernel_layouts){is_y ? plain | lanes : plain, is_y ? lanes : plain, false};
+    ipu__kernel_layouts found = ipu__epilogue_layouts(call, operand, ipu__epilogue_is_flat(call) ? lanes : 0);
     if (is_y && (found.takes & lanes)) found.native = lanes;
     return found;
 }
 
-static bool is_turned(const ipu_kernel_call *call, int operand)
+static bool is_turned(const ipu__kernel_call *call, int operand)
 {
-    return call->layout[operand] == IPU_LAYOUT_LANES;
+    return call->layout[operand] == IPU__LAYOUT_LANES;
 }
 
 static ipu__lanes_shape shape_of(const ipu__conv *c)
@@ -114,7 +114,7 @@ static ipu__lanes_shape shape_of(const ipu__conv *c)
 }
 
 /* Of one group, what is not in lanes. */
-size_t ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_lanes_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     (void)n_parts;
     ipu__conv c    = ipu__conv_get(call);
@@ -128,7 +128,7 @@ size_t ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 
 static int64_t n_weights(const ipu__conv *c) { return c->out * c->in * ipu__conv_volume(c->k); }
 
-ipu_status ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_lanes_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     ipu_status status = IPU_OK;
     state     *s = *out = ipu__alloc_zeroed(sizeof *s);
@@ -170,7 +170,7 @@ typedef struct images {
 static int64_t image_floats(const images *m) { return m->n_channels * m->height * m->width; }
 
 /* x and y, with their place in scratch; what comes after them. */
-static float *get_images(const ipu_kernel_call *call, const ipu__conv *c, void *const *operand,
+static float *get_images(const ipu__kernel_call *call, const ipu__conv *c, void *const *operand,
                          float *scratch, images *x, images *y)
 {
     int at_x = operand_of_x(c->kind), at_y = operand_of_y(c->kind);
@@ -215,7 +215,7 @@ static ipu_interval rows_of(const images *m, const ipu__conv *c, int part, int n
     return ipu__op_part(c->n / IPU__LANES * m->n_channels * m->height, 1, part, n_parts);
 }
 
-ipu_interval ipu__conv_lanes_writes(const ipu_kernel_call *call, int operand, int part, int n_parts)
+ipu_interval ipu__conv_lanes_writes(const ipu__kernel_call *call, int operand, int part, int n_parts)
 {
     (void)operand;
     ipu__conv    c    = ipu__conv_get(call);
@@ -263,7 +263,7 @@ typedef struct job {
     void            *after;
 } job;
 
-static job get_job(const ipu_kernel_call *call, const state *s, void *const *operand, float *scratch)
+static job get_job(const ipu__kernel_call *call, const state *s, void *const *operand, float *scratch)
 {
     job    j     = {.s = s, .shape = shape_of(&s->c)};
     float *after = get_images(call, &s->c, operand, scratch, &j.x, &j.y);
@@ -306,7 +306,7 @@ static void forward_piece(const job *j, const ipu__lanes_piece *piece)
                  j->bias ? j->bias + channel : NULL, row_of(&j->y, piece->group, channel, piece->row.begin));
 }
 
-static void forward(const ipu_kernel_call *call, const state *s, void *const *operand, float *scratch,
+static void forward(const ipu__kernel_call *call, const state *s, void *const *operand, float *scratch,
                     int part, int n_parts)
 {
     job              j = get_job(call, s, operand, scratch);
@@ -339,7 +339,7 @@ static void input_grad_piece(const job *j, const ipu__lanes_piece *piece)
                     piece->row.begin, row_of(&j->x, piece->group, 0, piece->row.begin));
 }
 
-static void input_grad(const ipu_kernel_call *call, const state *s, void *const *operand, float *scratch,
+static void input_grad(const ipu__kernel_call *call, const state *s, void *const *operand, float *scratch,
                        int part, int n_parts)
 {
     job              j = get_job(call, s, operand, scratch);
@@ -395,8 +395,8 @@ static void weight_grad_part(const job *j, ipu_interval left, ipu_interval own, 
     if (toom) IPU__SIMD_PICK(ipu__toom_loops_at).weights_back(j->at_points, n, own, dw);
 }
 
-static void weight_grad(const ipu_kernel_call *call, state *s, void *const *operand, float *scratch, int part,
-                        int n_parts)
+static void weight_grad(const ipu__kernel_call *call, state *s, void *const *operand, float *scratch,
+                        int part, int n_parts)
 {
     const ipu__conv *c   = &s->c;
     job              j   = get_job(call, s, operand, scratch);
@@ -415,7 +415,7 @@ static void weight_grad(const ipu_kernel_call *call, state *s, void *const *oper
         for (int64_t i = 0; i < n; i++) dw[i] += s->sums[k * n + i];
 }
 
-ipu_status ipu__conv_lanes_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_lanes_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                void *scratch, int part, int n_parts)
 {
     state *s = prepared;

@@ -2,7 +2,7 @@
  *
  * Layouts with channels in lanes waste most lanes if there are 1, 5 or 12 channels. With images in the lanes,
  * a weight is one number for all of them and no shape wastes anything. Images in other layouts than
- * IPU_LAYOUT_LANES are converted before, and outputs back after, which takes a few percent of the time.
+ * IPU__LAYOUT_LANES are converted before, and outputs back after, which takes a few percent of the time.
  */
 #ifndef IPU_OP_CONV_CPU_LANES_H
 #define IPU_OP_CONV_CPU_LANES_H
@@ -36,14 +36,14 @@ typedef struct ipu__lanes_loops {
 IPU__SIMD_DECLARE(extern const ipu__lanes_loops, ipu__lanes_loops_at)
 
 /* Implements each of the three ops, including what lanes_toom.h does of them. */
-bool               ipu__conv_lanes_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-bool               ipu__conv_lanes_toom_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__conv_lanes_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__conv_lanes_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__conv_lanes_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__conv_lanes_release(void *prepared);
-ipu_interval       ipu__conv_lanes_writes(const ipu_kernel_call *call, int operand, int part, int n_parts);
-ipu_status         ipu__conv_lanes_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
-                                       void *scratch, int part, int n_parts);
+bool                ipu__conv_lanes_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+bool                ipu__conv_lanes_toom_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__conv_lanes_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__conv_lanes_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__conv_lanes_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__conv_lanes_release(void *prepared);
+ipu_interval        ipu__conv_lanes_writes(const ipu__kernel_call *call, int operand, int part, int n_parts);
+ipu_status          ipu__conv_lanes_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
+                                        void *scratch, int part, int n_parts);
 
 #endif

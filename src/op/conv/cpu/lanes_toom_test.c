@@ -23,13 +23,13 @@ typedef struct conv_case {
 } conv_case;
 
 typedef struct bench {
-    ipu_attribute   with[1];
-    int64_t         extent[2];
-    ipu_kernel_call call;
-    size_t          n[IPU__MAX_OPERANDS];
-    float          *plain[IPU__MAX_OPERANDS];
-    double         *expected;
-    int             out;
+    ipu_attribute    with[1];
+    int64_t          extent[2];
+    ipu__kernel_call call;
+    size_t           n[IPU__MAX_OPERANDS];
+    float           *plain[IPU__MAX_OPERANDS];
+    double          *expected;
+    int              out;
 } bench;
 
 static uint64_t seed = 1;
@@ -40,7 +40,7 @@ static float number(void)
     return (float)((double)(seed >> 40) * 0x1p-23 - 1);
 }
 
-static const ipu_op_def *op_of(ipu__conv_kind kind)
+static const ipu__op_def *op_of(ipu__conv_kind kind)
 {
     return kind == IPU__CONV_FORWARD    ? &ipu__op_conv
          : kind == IPU__CONV_INPUT_GRAD ? &ipu__op_conv_input_grad
@@ -49,14 +49,14 @@ static const ipu_op_def *op_of(ipu__conv_kind kind)
 
 static void make_call(bench *b, const conv_case *c, ipu__conv_kind kind)
 {
-    const ipu_op_def *op = op_of(kind);
-    ipu_shape         x = IPU_SHAPE(c->n, c->in, c->x[0], c->x[1]), w = IPU_SHAPE(c->out, c->in, 5, 5);
-    ipu_shape         y = IPU_SHAPE(c->n, c->out, c->x[0] - 4, c->x[1] - 4);
-    b->call             = (ipu_kernel_call){
-                    .def = &op->kernel, .attributes = b->with, .n_operands = op->kernel.n_operands};
+    const ipu__op_def *op = op_of(kind);
+    ipu_shape          x = IPU_SHAPE(c->n, c->in, c->x[0], c->x[1]), w = IPU_SHAPE(c->out, c->in, 5, 5);
+    ipu_shape          y = IPU_SHAPE(c->n, c->out, c->x[0] - 4, c->x[1] - 4);
+    b->call              = (ipu__kernel_call){
+                     .def = &op->kernel, .attributes = b->with, .n_operands = op->kernel.n_operands};
     b->out = op->n_in;
     for (int i = 0; i < b->call.n_operands; i++)
-        b->call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        b->call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     b->call.operand[0].shape      = kind == IPU__CONV_INPUT_GRAD ? y : x;
     b->call.operand[1].shape      = kind == IPU__CONV_WEIGHT_GRAD ? y : w;
     b->call.operand[b->out].shape = kind == IPU__CONV_FORWARD ? y : kind == IPU__CONV_INPUT_GRAD ? x : w;
@@ -73,8 +73,8 @@ static void make_call(bench *b, const conv_case *c, ipu__conv_kind kind)
 /* Numbers to work on, and by `ref`, in double, what is to come of them. */
 static void make_bench(bench *b, const conv_case *c, ipu__conv_kind kind)
 {
-    ipu_kernel_call twin;
-    void           *wide[IPU__MAX_OPERANDS];
+    ipu__kernel_call twin;
+    void            *wide[IPU__MAX_OPERANDS];
     make_call(b, c, kind);
     if (b->call.def->check(&b->call) != IPU_OK) fail_msg("%s", ipu_message());
     twin = b->call;
@@ -102,10 +102,10 @@ static void free_bench(bench *b)
 /* ---- runs ---- */
 
 /* Where element `i` of the plain values lies. */
-static size_t place_of(const ipu_kernel_call *call, int operand, size_t n, size_t i)
+static size_t place_of(const ipu__kernel_call *call, int operand, size_t n, size_t i)
 {
     size_t row = n / (size_t)call->operand[operand].shape.dim[0], image = i / row;
-    return call->layout[operand] == IPU_LAYOUT_LANES
+    return call->layout[operand] == IPU__LAYOUT_LANES
              ? (image / IPU__LANES * row + i % row) * IPU__LANES + image % IPU__LANES
              : i;
 }
@@ -119,7 +119,7 @@ static float *aligned_floats(size_t n)
     return p;
 }
 
-static const ipu__cpu_impl *implementation(const ipu_kernel_call *call, const char *name)
+static const ipu__cpu_impl *implementation(const ipu__kernel_call *call, const char *name)
 {
     ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
     for (int i = 0; i < all.n; i++)
@@ -129,7 +129,7 @@ static const ipu__cpu_impl *implementation(const ipu_kernel_call *call, const ch
 }
 
 /* In `n_parts`, the last first, twice, as a state must stand it; gives its result in plain order. */
-static float *run(const bench *b, const ipu_kernel_call *call, int n_parts)
+static float *run(const bench *b, const ipu__kernel_call *call, int n_parts)
 {
     const ipu__cpu_impl *impl                       = implementation(call, "toom");
     void                *operand[IPU__MAX_OPERANDS] = {0}, *state = NULL;
@@ -170,16 +170,16 @@ static double error_of(const bench *b, const float *found)
 /* ---- tests ---- */
 
 /* Each of the operands that may be in lanes is so or not, by the bits of `lanes`. */
-static ipu_kernel_call with_layouts(const bench *b, unsigned lanes)
+static ipu__kernel_call with_layouts(const bench *b, unsigned lanes)
 {
     const ipu__cpu_impl *impl = implementation(&b->call, "toom");
-    ipu_kernel_call      call = b->call;
+    ipu__kernel_call     call = b->call;
     int                  bit  = 1, at;
     for (int i = 0; i < call.n_operands; i++) {
-        ipu_kernel_layouts may = impl->layouts(&b->call, 1, i);
-        if (!ipu__kernel_has(&call, i) || !(may.takes & IPU_LAYOUT_BIT(IPU_LAYOUT_LANES))) continue;
+        ipu__kernel_layouts may = impl->layouts(&b->call, 1, i);
+        if (!ipu__kernel_has(&call, i) || !(may.takes & IPU__LAYOUT_BIT(IPU__LAYOUT_LANES))) continue;
         at             = may.tied ? 0 : bit++;
-        call.layout[i] = lanes >> at & 1 ? IPU_LAYOUT_LANES : IPU_LAYOUT_PLAIN;
+        call.layout[i] = lanes >> at & 1 ? IPU__LAYOUT_LANES : IPU__LAYOUT_PLAIN;
     }
     return call;
 }
@@ -196,8 +196,8 @@ static void check_case(const conv_case *c, ipu__conv_kind kind)
             first = NULL;
         }
         for (unsigned lanes = 0; lanes < 8; lanes++) {
-            ipu_kernel_call call  = with_layouts(&b, lanes);
-            float          *found = run(&b, &call, parts);
+            ipu__kernel_call call  = with_layouts(&b, lanes);
+            float           *found = run(&b, &call, parts);
             if (!(error_of(&b, found) < 2e-5))
                 fail_msg("%s [%d,%d->%d,%d,%d], layouts %u, %d parts: %g", call.def->name, (int)c->n,
                          (int)c->in, (int)c->out, (int)c->x[0], (int)c->x[1], lanes, parts,

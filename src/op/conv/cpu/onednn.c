@@ -28,7 +28,7 @@ typedef struct state {
 
 static const char *const names[] = {"conv", "conv_input_grad", "conv_weight_grad"};
 
-bool ipu__conv_onednn_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_onednn_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     (void)machine, (void)n_parts; /* oneDNN finds out for itself what the CPU can do */
     ipu__conv c = ipu__conv_get(call);
@@ -144,7 +144,7 @@ static ipu_status make_part(state *s, part *p, bool has_bias)
     return IPU_OK;
 }
 
-static ipu_status make_parts(const ipu_kernel_call *call, state *s)
+static ipu_status make_parts(const ipu__kernel_call *call, state *s)
 {
     bool is_forward = s->c.kind == IPU__CONV_FORWARD,
          has_bias   = is_forward && ipu__kernel_has(call, IPU__CONV_BIAS);
@@ -158,7 +158,7 @@ static ipu_status make_parts(const ipu_kernel_call *call, state *s)
     return IPU_OK;
 }
 
-ipu_status ipu__conv_onednn_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_onednn_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
     *out     = NULL;
@@ -192,7 +192,7 @@ void ipu__conv_onednn_release(void *prepared)
 }
 
 /* What oneDNN refuses for another reason than memory needs no scratch: `prepare` says why. */
-size_t ipu__conv_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_onednn_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     void      *prepared;
     ipu_status status = ipu__conv_onednn_prepare(call, n_parts, &prepared);
@@ -206,7 +206,7 @@ size_t ipu__conv_onednn_scratch_bytes(const ipu_kernel_call *call, int n_parts)
 
 /* ---- running ---- */
 
-ipu_status ipu__conv_onednn_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_onednn_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                 void *scratch, int index, int n_parts)
 {
     const state     *s  = prepared;

@@ -2,7 +2,7 @@
  *
  * A part gets images; or channels of the result for weight gradients, which are sums over images, and if
  * there are fewer images than parts. It converts a few images, runs an implementation for floats on them, and
- * converts the results: all of that stays in the second-level cache. Blocked operands (IPU_LAYOUT_BLOCKED),
+ * converts the results: all of that stays in the second-level cache. Blocked operands (IPU__LAYOUT_BLOCKED),
  * in which images and sixteens of channels are contiguous too, keep their layout. An affine epilogue is
  * applied to floats and rounded once; others work on the rounded result, as everywhere.
  */
@@ -32,7 +32,7 @@ typedef struct wide {
     int64_t              x, y, w; /* floats at a time */
     bool                 inside;  /* the epilogue is done by `impl` */
     int                  add;     /* operand of the shape of the result that it adds; 0: none */
-    ipu_kernel_call      call;    /* of floats, for so many images and channels */
+    ipu__kernel_call     call;    /* of floats, for so many images and channels */
     ipu_attribute        with[MOST_WITH];
     const ipu__cpu_impl *impl;     /* NULL: nothing to do, or none fits */
     size_t               scratch;  /* bytes that it needs */
@@ -55,7 +55,7 @@ static const int x_operand[] = {IPU__CONV_X, IPU__CONV_INPUT_GRAD_OUT, IPU__CONV
 static const int y_operand[] = {IPU__CONV_OUT, IPU__CONV_INPUT_GRAD_DY, IPU__CONV_WEIGHT_GRAD_DY};
 
 /* The first for floats; NULL where that works on 16-bit types itself, or is oneDNN in plain layouts. */
-static const ipu__cpu_impl *find_impl(const ipu_kernel_call *floats, const ipu_kernel_call *call,
+static const ipu__cpu_impl *find_impl(const ipu__kernel_call *floats, const ipu__kernel_call *call,
                                       const void *machine, int n_parts)
 {
     const ipu__cpu_impl *impl = ipu__cpu_find_impl(floats, machine, 1);
@@ -79,7 +79,7 @@ static bool is_extra(const ipu__conv *c, int operand)
 }
 
 /* The dimension of an operand of the epilogue that has channels; -1: none. */
-static int channels_of(const ipu_kernel_call *call, int operand)
+static int channels_of(const ipu__kernel_call *call, int operand)
 {
     const ipu_shape *shape = &call->operand[operand].shape, *out = &call->operand[IPU__CONV_OUT].shape;
     int              at = 1 - (out->rank - shape->rank);
@@ -87,7 +87,7 @@ static int channels_of(const ipu_kernel_call *call, int operand)
 }
 
 /* Operands as floats, and whether the epilogue is for them. */
-static void describe_floats(wide *p, const ipu_kernel_call *from)
+static void describe_floats(wide *p, const ipu__kernel_call *from)
 {
     ipu__affine affine;
     p->call = *from;
@@ -100,7 +100,7 @@ static void describe_floats(wide *p, const ipu_kernel_call *from)
 }
 
 /* The call for `at_once` images and the channels. */
-static bool describe_call(wide *p, const ipu_kernel_call *from)
+static bool describe_call(wide *p, const ipu__kernel_call *from)
 {
     int n = 0, y = y_operand[p->c.kind];
     for (size_t i = 0; i < from->n_attributes; i++) {
@@ -114,7 +114,7 @@ static bool describe_call(wide *p, const ipu_kernel_call *from)
         if (!is_extra(&p->c, i) || !ipu__kernel_has(from, i)) continue;
         int channels = channels_of(from, i);
         if (!p->inside) *shape = IPU_SHAPE(0);
-        if (!p->inside) p->call.layout[i] = IPU_LAYOUT_PLAIN;
+        if (!p->inside) p->call.layout[i] = IPU__LAYOUT_PLAIN;
         if (p->inside && channels >= 0) shape->dim[channels] = length(p->channel);
         if (p->inside && i == p->add) shape->dim[0] = p->at_once;
     }
@@ -130,7 +130,7 @@ static bool describe_call(wide *p, const ipu_kernel_call *from)
 }
 
 /* Shares of a part; false: it cannot be done so. `impl` stays NULL where there is nothing to do. */
-static bool describe(wide *p, const ipu_kernel_call *call, const void *machine, int part, int n_parts)
+static bool describe(wide *p, const ipu__kernel_call *call, const void *machine, int part, int n_parts)
 {
     ipu__conv c = ipu__conv_get(call);
     *p          = (wide){.c = c, .image = {0, c.n}, .channel = {0, c.groups * c.out}};
@@ -148,21 +148,21 @@ static bool describe(wide *p, const ipu_kernel_call *call, const void *machine, 
     p->y       = p->at_once * y;
     p->w       = length(p->channel) * c.in * ipu__conv_volume(c.k);
     if (!describe_call(p, call)) return false;
-    p->call.attributes    = p->with;
-    ipu_kernel_call plain = p->call;
+    p->call.attributes     = p->with;
+    ipu__kernel_call plain = p->call;
     memset(plain.layout, 0, sizeof plain.layout);
     p->impl = find_impl(&plain, call, machine, n_parts);
     return p->impl != NULL;
 }
 
 /* The implementation's, of plain operands and blocks. */
-static ipu_kernel_layouts layouts_of(const wide *p, int operand)
+static ipu__kernel_layouts layouts_of(const wide *p, int operand)
 {
-    const unsigned plain     = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN),
-                   both      = plain | IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
-    ipu_kernel_layouts found = {plain, plain, false};
+    const unsigned plain      = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN),
+                   both       = plain | IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
+    ipu__kernel_layouts found = {plain, plain, false};
     if (!p->impl || !p->impl->layouts) return found;
-    ipu_kernel_call call = p->call;
+    ipu__kernel_call call = p->call;
     memset(call.layout, 0, sizeof call.layout);
     found = p->impl->layouts(&call, 1, operand);
     found.takes &= both;
@@ -172,10 +172,10 @@ static ipu_kernel_layouts layouts_of(const wide *p, int operand)
 
 static bool likes_blocks(const wide *p)
 {
-    return layouts_of(p, x_operand[p->c.kind]).takes & IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
+    return layouts_of(p, x_operand[p->c.kind]).takes & IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
 }
 
-bool ipu__conv_wide_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_wide_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     ipu_type  type = call->operand[0].type;
     ipu__conv c    = ipu__conv_get(call);
@@ -197,18 +197,18 @@ bool ipu__conv_wide_fits(const ipu_kernel_call *call, const void *machine, int n
     return any;
 }
 
-ipu_kernel_layouts ipu__conv_wide_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__conv_wide_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    const unsigned     plain = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN), blocked = IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
-    ipu_kernel_layouts found = {plain, plain, false};
-    ipu__conv          c     = ipu__conv_get(call);
-    bool               is_y  = operand == y_operand[c.kind];
-    wide               p;
+    const unsigned plain = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN), blocked = IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
+    ipu__kernel_layouts found = {plain, plain, false};
+    ipu__conv           c     = ipu__conv_get(call);
+    bool                is_y  = operand == y_operand[c.kind];
+    wide                p;
     if (!describe(&p, call, ipu__cpu_machine_here(), 0, n_parts) || !p.impl) return found;
     if (operand == x_operand[c.kind] || (is_y && c.kind != IPU__CONV_FORWARD)) return layouts_of(&p, operand);
     if (!is_y && !is_extra(&c, operand)) return found;
     if (p.inside) return layouts_of(&p, operand);
-    ipu_kernel_layouts of_y = layouts_of(&p, IPU__CONV_OUT);
+    ipu__kernel_layouts of_y = layouts_of(&p, IPU__CONV_OUT);
     found = ipu__epilogue_layouts(call, operand, ipu__epilogue_is_flat(call) ? of_y.takes & blocked : 0);
     if (is_y) found.native = of_y.native & found.takes;
     return found;
@@ -225,7 +225,7 @@ static int64_t n_floats(const wide *p)
     return n;
 }
 
-size_t ipu__conv_wide_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_wide_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     size_t most = 0, more = call->def->n_operands > IPU__CONV_OUT ? ipu__epilogue_scratch_bytes(call) : 0;
     for (int i = 0; i < n_parts; i++) {
@@ -239,7 +239,7 @@ size_t ipu__conv_wide_scratch_bytes(const ipu_kernel_call *call, int n_parts)
     return more == SIZE_MAX ? more : most + more; /* not at the same time, but both are aligned so */
 }
 
-ipu_status ipu__conv_wide_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_wide_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     state *s = ipu__alloc_zeroed(sizeof *s + (size_t)n_parts * sizeof *s->parts);
     *out     = NULL;
@@ -384,7 +384,7 @@ static ipu_status run_weights(const job *j, void *const *operand)
     return IPU_OK;
 }
 
-ipu_status ipu__conv_wide_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_wide_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                               void *scratch, int part, int n_parts)
 {
     const state *s = prepared;

@@ -32,16 +32,16 @@ static const conv_case cases[] = {
 enum { N_CASES = sizeof cases / sizeof *cases, MOST_PARTS = 3 };
 
 typedef struct bench {
-    ipu_attribute   with[3];
-    int64_t         extent[2];
-    ipu_kernel_call call;
-    size_t          n[IPU__MAX_OPERANDS];
-    void           *operand[IPU__MAX_OPERANDS];
-    double         *expected;
-    int             out;
+    ipu_attribute    with[3];
+    int64_t          extent[2];
+    ipu__kernel_call call;
+    size_t           n[IPU__MAX_OPERANDS];
+    void            *operand[IPU__MAX_OPERANDS];
+    double          *expected;
+    int              out;
 } bench;
 
-static const ipu_op_def *const ops[] = {
+static const ipu__op_def *const ops[] = {
     [IPU__CONV_FORWARD]     = &ipu__op_conv,
     [IPU__CONV_INPUT_GRAD]  = &ipu__op_conv_input_grad,
     [IPU__CONV_WEIGHT_GRAD] = &ipu__op_conv_weight_grad,
@@ -53,12 +53,12 @@ static void make_call(bench *b, const conv_case *c, ipu__conv_kind kind, ipu_typ
     ipu_shape y = IPU_SHAPE(c->n, c->out, c->x[0] + 2 * c->padding[0] - c->k + 1,
                             c->x[1] + 2 * c->padding[1] - c->k + 1);
     b->out      = ops[kind]->n_in;
-    b->call     = (ipu_kernel_call){.def          = &ops[kind]->kernel,
-                                    .attributes   = b->with,
-                                    .n_attributes = 1,
-                                    .n_operands   = ops[kind]->kernel.n_operands};
+    b->call     = (ipu__kernel_call){.def          = &ops[kind]->kernel,
+                                     .attributes   = b->with,
+                                     .n_attributes = 1,
+                                     .n_operands   = ops[kind]->kernel.n_operands};
     b->with[0]  = IPU__INTS("padding", c->padding, 2);
-    for (int i = 0; i < b->call.n_operands; i++) b->call.operand[i] = (ipu_kernel_value){type, IPU_SHAPE(0)};
+    for (int i = 0; i < b->call.n_operands; i++) b->call.operand[i] = (ipu__kernel_value){type, IPU_SHAPE(0)};
     b->call.operand[0].shape      = kind == IPU__CONV_INPUT_GRAD ? y : x;
     b->call.operand[1].shape      = kind == IPU__CONV_WEIGHT_GRAD ? y : w;
     b->call.operand[b->out].shape = kind == IPU__CONV_FORWARD ? y : kind == IPU__CONV_INPUT_GRAD ? x : w;
@@ -84,7 +84,7 @@ static void make_bench(bench *b, const conv_case *c, ipu__conv_kind kind, ipu_ty
     uint64_t seed = 1;
     make_call(b, c, kind, type, epilogue);
     if (b->call.def->check(&b->call) != IPU_OK) fail_msg("%s", ipu_message());
-    ipu_kernel_call twin = b->call;
+    ipu__kernel_call twin = b->call;
     for (int i = 0; i < b->call.n_operands; i++) {
         size_t n   = (size_t)ipu__op_n_elements(&b->call.operand[i].shape);
         float *all = calloc(n + 1, sizeof *all);

@@ -107,7 +107,7 @@ static share share_of(const shape *s, int n_parts)
     return cost_of(s, BY_OUT, n_parts) < cost_of(s, other, n_parts) ? BY_OUT : other;
 }
 
-bool ipu__conv_winograd_fits(const ipu_kernel_call *call, const void *machine, int n_parts)
+bool ipu__conv_winograd_fits(const ipu__kernel_call *call, const void *machine, int n_parts)
 {
     ipu__conv c = ipu__conv_get(call);
     if (call->operand[0].type != IPU_FLOAT || !is_3x3(&c) || !ipu__xsmm_works(ipu__cpu_features_of(machine)))
@@ -210,28 +210,28 @@ ipu__wino_room ipu__wino_make_room(const shape *s, const part *p)
 
 /* ---- layouts ---- */
 
-ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand)
+ipu__kernel_layouts ipu__conv_winograd_layouts(const ipu__kernel_call *call, int n_parts, int operand)
 {
-    const unsigned           plain   = IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN);
-    const unsigned           blocked = IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED);
-    const ipu_kernel_layouts only    = {.takes = plain, .native = plain};
-    const ipu_kernel_layouts either  = {.takes = plain | blocked, .native = blocked};
+    const unsigned            plain   = IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN);
+    const unsigned            blocked = IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED);
+    const ipu__kernel_layouts only    = {.takes = plain, .native = plain};
+    const ipu__kernel_layouts either  = {.takes = plain | blocked, .native = blocked};
     (void)n_parts;
     ipu__conv_kind kind = ipu__conv_get(call).kind;
     if (operand == 0) return either;
     if (kind == IPU__CONV_WEIGHT_GRAD) return operand == IPU__CONV_WEIGHT_GRAD_DY ? either : only;
     if (kind == IPU__CONV_INPUT_GRAD) return operand == IPU__CONV_INPUT_GRAD_OUT ? either : only;
     if (operand <= IPU__CONV_BIAS) return only;
-    ipu__affine        unused;
-    bool               may_block = ipu__affine_of(call, &unused) || ipu__epilogue_is_flat(call);
-    ipu_kernel_layouts tied      = ipu__affine_layouts(call, operand, may_block ? blocked : 0);
+    ipu__affine         unused;
+    bool                may_block = ipu__affine_of(call, &unused) || ipu__epilogue_is_flat(call);
+    ipu__kernel_layouts tied      = ipu__affine_layouts(call, operand, may_block ? blocked : 0);
     if (may_block && tied.tied) tied.native = blocked;
     return tied;
 }
 
 /* ---- at load ---- */
 
-size_t ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts)
+size_t ipu__conv_winograd_scratch_bytes(const ipu__kernel_call *call, int n_parts)
 {
     ipu__conv c    = ipu__conv_get(call);
     shape     s    = shape_of(&c);
@@ -287,7 +287,7 @@ static ipu_status make_part(const shape *s, part *p)
     return IPU_OK;
 }
 
-ipu_status ipu__conv_winograd_prepare(const ipu_kernel_call *call, int n_parts, void **out)
+ipu_status ipu__conv_winograd_prepare(const ipu__kernel_call *call, int n_parts, void **out)
 {
     ipu__conv  c = ipu__conv_get(call);
     ipu__wino *w = *out = ipu__alloc_zeroed(sizeof *w + (size_t)n_parts * sizeof *w->parts);

@@ -6,7 +6,7 @@
  * compared with direct sums, while the usual 0, +-1, +-2 lose two or three: see docs/performance.md for
  * measurements.
  *
- * * Vectors hold sixteen channels (IPU_LAYOUT_BLOCKED); plain operands are converted a few rows at a time.
+ * * Vectors hold sixteen channels (IPU__LAYOUT_BLOCKED); plain operands are converted a few rows at a time.
  */
 #ifndef IPU_OP_CONV_CPU_WINOGRAD_H
 #define IPU_OP_CONV_CPU_WINOGRAD_H
@@ -126,12 +126,12 @@ static inline int64_t ipu__wino_n_points(const ipu__wino_shape *s)
 ipu__wino_room ipu__wino_make_room(const ipu__wino_shape *s, const ipu__wino_part *p);
 
 /* Implements each of the three ops. */
-bool               ipu__conv_winograd_fits(const ipu_kernel_call *call, const void *machine, int n_parts);
-ipu_kernel_layouts ipu__conv_winograd_layouts(const ipu_kernel_call *call, int n_parts, int operand);
-size_t             ipu__conv_winograd_scratch_bytes(const ipu_kernel_call *call, int n_parts);
-ipu_status         ipu__conv_winograd_prepare(const ipu_kernel_call *call, int n_parts, void **out);
-void               ipu__conv_winograd_release(void *prepared);
-ipu_status         ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
-                                          void *scratch, int part, int n_parts);
+bool                ipu__conv_winograd_fits(const ipu__kernel_call *call, const void *machine, int n_parts);
+ipu__kernel_layouts ipu__conv_winograd_layouts(const ipu__kernel_call *call, int n_parts, int operand);
+size_t              ipu__conv_winograd_scratch_bytes(const ipu__kernel_call *call, int n_parts);
+ipu_status          ipu__conv_winograd_prepare(const ipu__kernel_call *call, int n_parts, void **out);
+void                ipu__conv_winograd_release(void *prepared);
+ipu_status          ipu__conv_winograd_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
+                                           void *scratch, int part, int n_parts);
 
 #endif

@@ -374,7 +374,7 @@ static void take_affine(job *j, const float *bias)
     j->shift = shift;
 }
 
-ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, void *const *operand,
+ipu_status ipu__conv_winograd_run(const ipu__kernel_call *call, void *prepared, void *const *operand,
                                   void *scratch, int part, int n_parts)
 {
     const ipu__wino       *w = prepared;
@@ -389,8 +389,8 @@ ipu_status ipu__conv_winograd_run(const ipu_kernel_call *call, void *prepared, v
               .loops   = &IPU__SIMD_PICK(ipu__wino_loops_at),
               .strided = s->is_strided ? &IPU__SIMD_PICK(ipu__wino_strided_loops_at) : NULL,
               .room    = ipu__wino_make_room(s, p),
-              .x       = {operand[0], call->layout[0] == IPU_LAYOUT_BLOCKED, s->in, s->x[0], s->x[1]},
-              .y       = {operand[y], call->layout[y] == IPU_LAYOUT_BLOCKED, s->out, s->y[0], s->y[1]},
+              .x       = {operand[0], call->layout[0] == IPU__LAYOUT_BLOCKED, s->in, s->x[0], s->x[1]},
+              .y       = {operand[y], call->layout[y] == IPU__LAYOUT_BLOCKED, s->out, s->y[0], s->y[1]},
               .weights = operand[is_weights ? IPU__CONV_WEIGHT_GRAD_OUT : 1],
               .scratch = scratch,
               .operand = operand};

@@ -23,13 +23,13 @@ typedef struct conv_case {
 } conv_case;
 
 typedef struct bench {
-    ipu_attribute   with[4];
-    int64_t         extent[2], stride[2];
-    ipu_kernel_call call;
-    size_t          n[IPU__MAX_OPERANDS];
-    float          *plain[IPU__MAX_OPERANDS];
-    double         *expected;
-    int             out;
+    ipu_attribute    with[4];
+    int64_t          extent[2], stride[2];
+    ipu__kernel_call call;
+    size_t           n[IPU__MAX_OPERANDS];
+    float           *plain[IPU__MAX_OPERANDS];
+    double          *expected;
+    int              out;
 } bench;
 
 static uint64_t seed = 1;
@@ -40,7 +40,7 @@ static float number(void)
     return (float)((double)(seed >> 40) * 0x1p-23 - 1);
 }
 
-static const ipu_op_def *op_of(ipu__conv_kind kind)
+static const ipu__op_def *op_of(ipu__conv_kind kind)
 {
     return kind == IPU__CONV_FORWARD    ? &ipu__op_conv
          : kind == IPU__CONV_INPUT_GRAD ? &ipu__op_conv_input_grad
@@ -49,12 +49,12 @@ static const ipu_op_def *op_of(ipu__conv_kind kind)
 
 static void make_call(bench *b, const conv_case *c, ipu__conv_kind kind)
 {
-    const ipu_op_def *op = op_of(kind);
-    ipu_shape         x = IPU_SHAPE(c->n, c->in, c->x[0], c->x[1]), w = IPU_SHAPE(c->out, c->in, 3, 3);
-    int64_t           stride = c->is_strided ? 2 : 1, extent[2];
+    const ipu__op_def *op = op_of(kind);
+    ipu_shape          x = IPU_SHAPE(c->n, c->in, c->x[0], c->x[1]), w = IPU_SHAPE(c->out, c->in, 3, 3);
+    int64_t            stride = c->is_strided ? 2 : 1, extent[2];
     for (int d = 0; d < 2; d++) extent[d] = (c->x[d] + c->padding[d] + c->padding[2 + d] - 3) / stride + 1;
     ipu_shape y = IPU_SHAPE(c->n, c->out, extent[0], extent[1]);
-    b->call     = (ipu_kernel_call){
+    b->call     = (ipu__kernel_call){
             .def = &op->kernel, .attributes = b->with, .n_operands = op->kernel.n_operands};
     b->out       = op->n_in;
     b->with[0]   = IPU__INTS("padding", c->padding, 4);
@@ -62,7 +62,7 @@ static void make_call(bench *b, const conv_case *c, ipu__conv_kind kind)
     b->stride[0] = b->stride[1] = stride;
     b->call.n_attributes        = 2;
     for (int i = 0; i < b->call.n_operands; i++)
-        b->call.operand[i] = (ipu_kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
+        b->call.operand[i] = (ipu__kernel_value){IPU_FLOAT, IPU_SHAPE(0)};
     b->call.operand[0].shape      = kind == IPU__CONV_INPUT_GRAD ? y : x;
     b->call.operand[1].shape      = kind == IPU__CONV_WEIGHT_GRAD ? y : w;
     b->call.operand[b->out].shape = kind == IPU__CONV_FORWARD ? y : kind == IPU__CONV_INPUT_GRAD ? x : w;
@@ -81,8 +81,8 @@ static void make_call(bench *b, const conv_case *c, ipu__conv_kind kind)
 /* Numbers to work on, and by `ref`, in double, what is to come of them. */
 static void make_bench(bench *b, const conv_case *c, ipu__conv_kind kind)
 {
-    ipu_kernel_call twin;
-    void           *wide[IPU__MAX_OPERANDS];
+    ipu__kernel_call twin;
+    void            *wide[IPU__MAX_OPERANDS];
     make_call(b, c, kind);
     if (b->call.def->check(&b->call) != IPU_OK) fail_msg("%s", ipu_message());
     twin = b->call;
@@ -124,7 +124,7 @@ static float *aligned_floats(size_t n)
     return p;
 }
 
-static const ipu__cpu_impl *winograd(const ipu_kernel_call *call)
+static const ipu__cpu_impl *winograd(const ipu__kernel_call *call)
 {
     ipu__cpu_impls all = ipu__cpu_impls_of(call->def);
     for (int i = 0; i < all.n; i++)
@@ -134,7 +134,7 @@ static const ipu__cpu_impl *winograd(const ipu_kernel_call *call)
 }
 
 /* Runs it in `n_parts`, the last first, and gives its result in plain order. */
-static float *run(const bench *b, const ipu_kernel_call *call, int n_parts)
+static float *run(const bench *b, const ipu__kernel_call *call, int n_parts)
 {
     const ipu__cpu_impl *impl                       = winograd(call);
     void                *operand[IPU__MAX_OPERANDS] = {0}, *state = NULL;
@@ -143,7 +143,7 @@ static float *run(const bench *b, const ipu_kernel_call *call, int n_parts)
     for (int i = 0; i < call->n_operands; i++) {
         float *to = operand[i] = aligned_floats(b->n[i] + 16);
         for (size_t k = 0; k < b->n[i] && i != b->out; k++)
-            to[call->layout[i] == IPU_LAYOUT_BLOCKED ? blocked_at(&call->operand[i].shape, k) : k] =
+            to[call->layout[i] == IPU__LAYOUT_BLOCKED ? blocked_at(&call->operand[i].shape, k) : k] =
                 b->plain[i][k];
     }
     if (impl->prepare(call, n_parts, &state) != IPU_OK) fail_msg("%s", ipu_message());
@@ -156,8 +156,8 @@ static float *run(const bench *b, const ipu_kernel_call *call, int n_parts)
     const float *from = operand[b->out];
     for (size_t k = 0; k < b->n[b->out]; k++)
         result[k] =
-            from[call->layout[b->out] == IPU_LAYOUT_BLOCKED ? blocked_at(&call->operand[b->out].shape, k)
-                                                            : k];
+            from[call->layout[b->out] == IPU__LAYOUT_BLOCKED ? blocked_at(&call->operand[b->out].shape, k)
+                                                             : k];
     for (int i = 0; i < call->n_operands; i++) free(operand[i]);
     free(scratch);
     return result;
@@ -180,18 +180,18 @@ static double error_of(const bench *b, const float *found)
 
 /* Each of the operands that may be blocked is so or not, by the bits of `blocked`; those that are tied
  * together. */
-static ipu_kernel_call with_layouts(const bench *b, unsigned blocked)
+static ipu__kernel_call with_layouts(const bench *b, unsigned blocked)
 {
     const ipu__cpu_impl *impl = winograd(&b->call);
-    ipu_kernel_call      call = b->call;
+    ipu__kernel_call     call = b->call;
     int                  bit = 1, tied = 0;
     for (int i = 0; i < call.n_operands; i++) {
-        ipu_kernel_layouts may = impl->layouts(&b->call, 1, i);
-        assert_true(may.takes & IPU_LAYOUT_BIT(IPU_LAYOUT_PLAIN));
-        if (!ipu__kernel_has(&call, i) || !(may.takes & IPU_LAYOUT_BIT(IPU_LAYOUT_BLOCKED))) continue;
+        ipu__kernel_layouts may = impl->layouts(&b->call, 1, i);
+        assert_true(may.takes & IPU__LAYOUT_BIT(IPU__LAYOUT_PLAIN));
+        if (!ipu__kernel_has(&call, i) || !(may.takes & IPU__LAYOUT_BIT(IPU__LAYOUT_BLOCKED))) continue;
         unsigned at = may.tied ? 0 : (unsigned)bit++;
         tied += may.tied;
-        call.layout[i] = blocked >> at & 1 ? IPU_LAYOUT_BLOCKED : IPU_LAYOUT_PLAIN;
+        call.layout[i] = blocked >> at & 1 ? IPU__LAYOUT_BLOCKED : IPU__LAYOUT_PLAIN;
     }
     assert_true(tied <= 2);
     return call;
@@ -203,8 +203,8 @@ static void check_case(const conv_case *c, ipu__conv_kind kind, int parts)
     float *first = NULL;
     make_bench(&b, c, kind);
     for (unsigned blocked = 0; blocked < 8; blocked++) {
-        ipu_kernel_call call  = with_layouts(&b, blocked);
-        float          *found = run(&b, &call, parts);
+        ipu__kernel_call call  = with_layouts(&b, blocked);
+        float           *found = run(&b, &call, parts);
         if (!(error_of(&b, found) < 2e-5))
             fail_msg("%s [%d,%d->%d,%d,%d], layouts %u, %d parts: %g", call.def->name, (int)c->n, (int)c->in,
                      (int)c->out, (int)c->x[0], (int)c->x[1], blocked, parts, error_of(&b, found));
