@@ -287,10 +287,10 @@ static bool transpose_region(const ipu__kernel_call *call, int axis, ipu__region
 
 static bool transpose_zeros(const ipu__kernel_call *call, int input, int axis, ipu__regions *out)
 {
-    int64_t perm[IPU_MAX_RANK];
-    int     rank = ipu__transpose_perm(call, perm), to = rank - 1;
-    while (to >= 0 && perm[to] != axis) to--;
-    return ipu__region_through(call, input, axis, to, out);
+    int64_t perm[IPU_MAX_RANK] = {0};
+    int     rank = ipu__transpose_perm(call, perm), to = 0;
+    while (to < rank && perm[to] != axis) to++;
+    return to < rank && ipu__region_through(call, input, axis, to, out);
 }
 
 const ipu__op_def ipu__op_transpose = {
