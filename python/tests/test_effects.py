@@ -138,7 +138,7 @@ def test_names_of_popart_are_known():
 @pytest.mark.skipif(not MANUAL.exists(), reason="the manual is not installed")
 def test_the_manual_has_every_option():
     text = MANUAL.read_text(encoding="utf-8")
-    table = set(re.findall(r"\w+", text[text.index("### Options"):text.index("More than PopTorch:")]))
+    table = set(re.findall(r"\w+", text[text.index("### Options"):text.index("Beyond PopTorch:")]))
     options = poptorch.Options()
     of_all = {"set", "createOrSet", "exists", "deleteIfExists", "checkIsFrozen", "update", "toDict", "clone"}
     for part in (options, options.Training, options.Precision, options.Jit, options.Distributed, options.TensorLocations,
